@@ -1,9 +1,9 @@
-"""Checks the peers: every subject runs every workload through the protocol on small random inputs, and must agree.
+"""Checks the peers: runs every subject on every workload through the protocol, on small random inputs, and compares the results.
 
 `python check.py [NAME=COMMAND ...] [--only NAME ...] [--workload NAME ...]`, with the Python of the peers' environment. A
 command adds a subject that is not a Python peer: `rlx=/path/to/rlx-worker`. Forward results are compared with NumPy's in
-float64 and training results with JAX's in float64, within 1e-4 of the largest value. Prints a table, and exits with 1 if a
-result is wrong.
+float64, and training results with JAX's in float64. Differences of up to 1e-4 of the largest value are accepted. Prints a table,
+and exits with 1 if a result is wrong.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def here():
 
 
 def expect(cases, folder):
-    """Returns the expected results of every case that has some. Also writes the inputs of the workloads."""
+    """Returns the expected results, for every case that has them. Also writes the inputs of the workloads."""
     expected = {}
     for workload in dict.fromkeys(workload for workload, _ in cases):
         arrays = inputs(workload, SIZES[workload], np.random.default_rng(7))
@@ -99,7 +99,7 @@ def widened(arrays):
 
 
 def write_gradients(folder, *workloads):
-    """Writes JAX's losses and gradients in float64. Needs its own process, because the width is global in JAX."""
+    """Writes JAX's losses and gradients in float64. Needs its own process, because JAX sets the precision globally."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -112,7 +112,7 @@ def write_gradients(folder, *workloads):
 
 
 class Subject:
-    """A worker that answers all cases in turn. If it exits, it is started again for the next case."""
+    """A worker that runs all cases in turn. If it exits, it is restarted for the next case."""
 
     def __init__(self, name, command):
         self.name, self.command, self.worker = name, command, None
@@ -132,7 +132,7 @@ class Subject:
         return json.loads(line)
 
     def end(self):
-        """Tells the worker to quit, and returns its exit code."""
+        """Tells the worker to quit. Returns its exit code."""
         if self.worker is None:
             return 0
         worker, self.worker = self.worker, None
@@ -170,7 +170,7 @@ def check(subject, workload, phase, folder, expected):
 
 
 def wrong_answer(prepared, ran, peak):
-    """Returns what is wrong with the form of the answers, if anything."""
+    """Returns a description of the first malformed answer, or `None` if all answers are well-formed."""
     if set(prepared) != {"make_s", "make_cpu_s"} or prepared["make_s"] <= 0:
         return f"the answer to prepare is {prepared}"
     if set(ran) != {"wall_s", "cpu_s"} or any(len(times) != 2 or min(times) <= 0 for times in ran.values()):
@@ -181,7 +181,7 @@ def wrong_answer(prepared, ran, peak):
 
 
 def difference(found, expected):
-    """Returns the largest difference relative to the largest value, or a description of the error."""
+    """Returns the largest difference, relative to the largest value, or a description of the error."""
     if set(found) != set(expected):
         return f"it returns {sorted(found)} rather than {sorted(expected)}"
     worst = 0.0

@@ -1,4 +1,4 @@
-"""The workloads of PROTOCOL.md in JAX: `lax.scan`, `lax.associative_scan`, `lax.while_loop`, jitted as one program.
+"""The workloads of PROTOCOL.md in JAX, each with `lax.scan`, `lax.associative_scan` or `lax.while_loop`, jitted as one program.
 
 Training is `jax.value_and_grad` without `jax.checkpoint`. XLA uses its default number of threads, one per core.
 """
@@ -26,22 +26,22 @@ class Program:
         self.compiled = jax.jit(function).lower(self.arguments).compile()
 
     def run(self):
-        """Runs once and waits for the results, which stay on the device."""
+        """Runs the program once and waits for the results, which stay on the device."""
         return jax.block_until_ready(self.compiled(self.arguments))
 
     def read(self, results):
-        """Returns the results by name. JAX computes integers as i32, and they are returned as i64."""
+        """Returns the results, keyed by name. JAX computes integers as i32; they are converted to i64."""
         widened = lambda value: value.astype(np.int64) if value.dtype == np.int32 else value
         return {name: widened(np.asarray(value)) for name, value in zip(self.names, results)}
 
     def allocator_peak(self):
-        """Returns the bytes of XLA's buffer assignment for a run: the temporaries and the results."""
+        """Returns the size of the temporaries and the results in XLA's buffer assignment, in bytes."""
         memory = self.compiled.memory_analysis()
         return memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
 
 
 def program(workload, sizes, phase):
-    """Returns the names of the results, and the function that computes them in that order from the inputs by name."""
+    """Returns the names of the results, and a function that computes them in this order from named inputs."""
     row = WORKLOADS.get(workload) or jax_generality.ALL[workload]
     function = FORWARD.get(workload) or row.function
     forward = lambda inputs: function(sizes, **inputs)
@@ -190,7 +190,7 @@ def metropolis(sizes, x0, noise, log_u):
 
 
 def conjugate_gradients(sizes, a, b):
-    """JAX's own solver, whose loop stops at ‖r‖ ≤ tol ‖b‖ and whose gradient is another such solve."""
+    """Uses JAX's own solver, which stops at ‖r‖ ≤ tol ‖b‖ and computes its gradient by a second solve."""
     x, _ = jax.scipy.sparse.linalg.cg(lambda x: a @ x, b, tol=1e-5, maxiter=sizes["N"])
     return {"x": x}
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds the peers' Python environment: make_environment.sh [FOLDER], by default target/bench/peers of the repository.
 #
-# Does nothing if FOLDER was already built from these requirements. pip's output goes to FOLDER/log. Exit codes: 0
-# success, 2 no Python 3.11 or later with venv, 3 packages could not be installed (no network, or none for this
-# Python); failures print one line on standard error. PYTHON names the Python to use. PyTorch comes from its own index
-# (PYTORCH_INDEX), which has builds without GPU libraries, or from PyPI if that index cannot be reached.
+# Does nothing if FOLDER was already built from these requirements. pip's output goes to FOLDER/log. Exits with 0 on
+# success, with 2 if there is no Python 3.11 or later with venv, and with 3 if packages cannot be installed (no network,
+# or no packages for this Python). A failure prints one line on standard error. PYTHON names the Python to use. PyTorch
+# comes from its own index (PYTORCH_INDEX), which has builds without GPU libraries, or from PyPI if that index cannot be
+# reached.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$here/../../target/bench/peers}

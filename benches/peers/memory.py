@@ -7,10 +7,10 @@ import sys
 
 
 def system_peak(run):
-    """Runs once. Returns the peak of this process's pages during the run beyond those before it, in bytes.
+    """Runs `run` once. Returns the peak resident size of this process during the run, minus the size before it, in bytes.
 
-    Linux can reset the peak resident size to the current one (proc_pid_clear_refs(5)). Elsewhere this is the growth of the
-    all-time peak, which is 0 if an earlier run used as much.
+    Linux can reset the peak resident size to the current size (proc_pid_clear_refs(5)). Other systems cannot, so there the
+    result is the growth of the all-time peak, which is 0 if an earlier run used as much memory.
     """
     gc.collect()
     return_freed_pages()
@@ -44,13 +44,13 @@ def reset_largest():
 
 
 def status(name):
-    """Reads a line of the process's status, in bytes."""
+    """Reads a line of `/proc/self/status`, in bytes."""
     with open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith(name))
     return int(line.split()[1]) * 1024
 
 
 def largest_ever():
-    """Returns the all-time peak in bytes; Linux counts it in KiB, macOS in bytes."""
+    """Returns the all-time peak in bytes. Linux reports it in KiB, macOS in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

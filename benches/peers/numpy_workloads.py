@@ -1,6 +1,6 @@
 """The workloads of PROTOCOL.md in plain NumPy, in the precision of the inputs: the oracle for the peers' forward results.
 
-Slow and obvious: a Python loop over the step in the table. No subject is timed with it.
+Each workload is a slow and obvious Python loop over the step in the table. These loops are never timed.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from workloads import CONJUGATE_GRADIENTS_TOLERANCE, KALMAN_DIFFUSE, METROPOLIS_
 
 
 def forward(workload, sizes, inputs):
-    """Returns the outputs by name."""
+    """Returns the outputs, keyed by name."""
     return FORWARD[workload](sizes, **inputs)
 
 

@@ -1,4 +1,4 @@
-"""The workloads of PROTOCOL.md in PyTensor: `pytensor.scan` compiled in Numba mode, gradients from `pytensor.grad`."""
+"""The workloads of PROTOCOL.md in PyTensor: `pytensor.scan` compiled in Numba mode, with gradients from `pytensor.grad`."""
 
 import os
 import tempfile
@@ -44,11 +44,11 @@ class Program:
         self.function.trust_input = True
 
     def run(self):
-        """Runs once."""
+        """Runs the program once."""
         return self.function(*self.arguments)
 
     def read(self, results):
-        """Returns the results by name."""
+        """Returns the results, keyed by name."""
         return dict(zip(self.names, map(np.asarray, results), strict=True))
 
     def allocator_peak(self):
@@ -187,7 +187,7 @@ def metropolis(sizes, x0, noise, log_u):
 
 
 def conjugate_gradients(sizes, a, b):
-    """Runs a step before the first test, as PyTensor's loops do; a right side other than 0 needs that step anyway."""
+    """Runs a step before the first test, as all of PyTensor's loops do. If `b` is not 0, this step is needed anyway."""
 
     def step(x, r, p, square, a, limit):
         ap = a @ p
@@ -202,7 +202,7 @@ def conjugate_gradients(sizes, a, b):
 
 
 def decode(sizes, embed, u, out, h0, first, end):
-    """Handles an end token in first place separately: PyTensor's loops run a step before the first test."""
+    """Handles a leading end token separately, because PyTensor's loops run a step before the first test."""
 
     def step(token, h, embed, u, out, end):
         h = pt.tanh(embed[token] + h @ u)
@@ -216,7 +216,7 @@ def decode(sizes, embed, u, out, h0, first, end):
 
 
 def scalar(value):
-    """Returns an f32 constant; Python floats would widen the result."""
+    """Returns an f32 constant, because a Python float would widen the result to f64."""
     return pt.constant(np.float32(value))
 
 

@@ -1,9 +1,9 @@
-"""The workloads of PROTOCOL.md in PyTorch, in two forms of one source: eager, and with `torch.compile`.
+"""The workloads of PROTOCOL.md in PyTorch. Each is written once and runs in two forms: eager, and with `torch.compile`.
 
-A workload is written with `loops`. In the eager form these are Python loops: each step is dispatched and recorded on
-autograd's tape. In the compiled form they are PyTorch's structured loops (`scan`, `associative_scan`, `while_loop` of
-`torch._higher_order_ops`), so that the compiler sees one loop instead of a copy of the step for every step. PyTorch uses its
-default number of threads: one per core, for the loops within an operation.
+A workload gets its loops from the argument `loops`. In the eager form, these are Python loops: each step is dispatched and
+recorded on autograd's tape. In the compiled form, they are PyTorch's structured loops (`scan`, `associative_scan`,
+`while_loop` of `torch._higher_order_ops`), so the compiler sees one loop instead of a copy of the body for every step.
+PyTorch uses its default number of threads: one per core within an operation.
 """
 
 import math
@@ -42,7 +42,7 @@ class Program:
         self.function = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
 
     def run(self):
-        """Runs once. On the CPU an operation returns only when it is done."""
+        """Runs the program once. On the CPU, an operation returns only when it is done."""
         if self.phase == "train":
             value = self.function(self.inputs)
             return value.detach(), *torch.autograd.grad(value, self.differentiated)
@@ -51,13 +51,13 @@ class Program:
         return [outputs[name] for name in self.row.outputs]
 
     def read(self, results):
-        """Returns the results by name."""
+        """Returns the results, keyed by name."""
         gradients = (f"grad_{name}" for name in self.row.differentiated)
         names = self.row.outputs if self.phase == "forward" else ("loss", *gradients)
         return {name: value.numpy() for name, value in zip(names, results, strict=True)}
 
     def allocator_peak(self):
-        """Returns the peak bytes of PyTorch's allocator in a run, beyond those held before."""
+        """Returns the peak of PyTorch's allocated bytes in a run, minus the bytes allocated before it."""
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
             results = self.run()
         del results
@@ -69,7 +69,7 @@ class Program:
 
 
 def memory_events(profile):
-    """Returns each allocation, and each release as a negative allocation."""
+    """Returns all allocation events in order. A release is an event with a negative size."""
     return [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
 
 

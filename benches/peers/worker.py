@@ -19,11 +19,11 @@ SUBJECTS = {
     "torch-compile": ("torch_workloads", {"compiled": True}),
     "pytensor": ("pytensor_workloads", {}),
 }
-"""The module of each subject and the options of its programs, by name."""
+"""The module and the program options of each subject, keyed by name."""
 
 
 class Worker:
-    """Answers requests one after the other."""
+    """Answers requests one at a time."""
 
     def __init__(self, subject):
         module, self.options = SUBJECTS[subject]

@@ -9,7 +9,7 @@ CONJUGATE_GRADIENTS_TOLERANCE = 1e-10
 
 
 class Declined(Exception):
-    """Raised if the subject lacks the workload or the phase. The text is the reason."""
+    """Raised if the subject does not support the workload or the phase. The text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Workload:
     """One row of the table."""
 
     outputs: tuple[str, ...]
-    """The outputs of the forward phase by name."""
+    """The names of the outputs of the forward phase."""
     differentiated: tuple[str, ...]
-    """The inputs that training differentiates; empty if the workload has no gradient."""
+    """The inputs with respect to which training differentiates. Empty if the workload has no gradient."""
     loss_is_output: bool = False
-    """True if the only output is the loss. Otherwise the loss is the sum of the outputs' mean squares."""
+    """True if the only output is the loss. Otherwise, the loss is the sum of the outputs' mean squares."""
 
 
 WORKLOADS = {
@@ -42,7 +42,7 @@ WORKLOADS = {
 
 
 def by_name(*programs, **others):
-    """Returns the programs of workloads by their function names, and those with other names."""
+    """Returns all programs, keyed by name: `programs` under their function names, and `others` under the given names."""
     return {program.__name__: program for program in programs} | others
 
 
@@ -56,7 +56,7 @@ def runge_kutta(field, y):
 
 
 def loss(row, outputs):
-    """Computes the loss of the outputs of a workload, which are named arrays of any library."""
+    """Computes the loss of a workload from its named outputs, which are arrays of any library."""
     named = [outputs[name] for name in row.outputs]
     if row.loss_is_output:
         return named[0]

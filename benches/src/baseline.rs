@@ -1,6 +1,6 @@
 //! Compares the ratios of a run with those of an earlier run, the baseline.
 //!
-//! Times of different runs are not comparable, because the machine may differ or be busy. Ratios of times from the
+//! Times from different runs are not comparable, because the machines may differ or be busy. Ratios of times from the
 //! same run are comparable between runs, up to noise.
 
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::report::Run;
 use crate::rows::Measurement;
 
-/// The lowest threshold for reporting a relative increase of a ratio. The threshold is higher if the times vary more.
+/// The smallest relative increase of a ratio that is reported. The threshold is higher if the times vary more.
 const MIN_INCREASE: f64 = 0.15;
 
-/// A ratio of an earlier run.
+/// A ratio from an earlier run.
 #[derive(Serialize, Deserialize)]
 struct Ratio {
     workload: String,
@@ -29,7 +29,7 @@ fn path(root: &Path) -> PathBuf {
     root.join("benches/baseline.json")
 }
 
-/// Saves the ratios of a run as the baseline. Keeps the earlier ratios of rows that are not in this run.
+/// Saves the ratios of a run as the baseline. Keeps the earlier ratios of rows that this run did not measure.
 pub(crate) fn save(run: &Run, root: &Path) -> Result<()> {
     let ratio = |row: &Measurement| {
         Some(Ratio {
@@ -80,7 +80,7 @@ pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     Ok(worse.is_empty())
 }
 
-/// Returns the rows that occur in both runs, with their earlier ratio and their new ratio.
+/// Returns the rows that occur in both runs, each with its earlier and its new ratio.
 fn common_rows<'a>(
     earlier: &'a [Ratio],
     rows: &'a [Measurement],

@@ -1,7 +1,7 @@
-//! Compares this program with an earlier build of it: `--before PROGRAM`.
+//! Compares this program with an earlier build of itself: `--before PROGRAM`.
 //!
-//! Each of funcify's subjects runs in this program and in the earlier one. The two take turns, so that the ratio of
-//! their times shows the effect of a change even if the machine is busy.
+//! Each of funcify's subjects runs in both builds. The two take turns, so the ratio of their times shows the effect of
+//! a change even if the machine is busy.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::subjects::{EarlierBuild, Kind, Subject};
 /// The maximum allowed ratio of a row's time to the earlier build's time.
 const ALLOWED: f64 = 1.05;
 
-/// Returns each subject, followed by the same subject in an earlier build. Leaks the memory of the new subjects,
+/// Returns each subject, followed by the same subject in an earlier build. Leaks the subjects of the earlier build,
 /// because subjects must be `'static`.
 pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) -> Vec<&'static Subject> {
     let earlier = |subject: &'static Subject| -> &'static Subject {
@@ -23,11 +23,11 @@ pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) 
     subjects.iter().flat_map(|subject| [*subject, earlier(subject)]).collect()
 }
 
-/// The suffix that marks a subject of an earlier build in its name.
+/// The suffix in the name of a subject of an earlier build.
 const EARLIER_SUFFIX: &str = ", before";
 
 /// Prints each row whose time differs by more than [`ALLOWED`], and a summary. Returns `false` if a row is slower by
-/// more than that. Skips `make` rows, which are measured only once.
+/// more than that. Skips the build times (`make`), which are measured only once.
 pub(crate) fn print(rows: &[Measurement]) -> bool {
     println!("| workload | phase | subject | before, low | now, low | ratio of lows | of medians |");
     println!("|---|---|---|--:|--:|--:|--:|");

@@ -1,8 +1,8 @@
 //! Measures how long a cancelled call takes to return: `cargo xtask bench --cancel [--quick]`.
 //!
 //! A second thread cancels each program after various delays, so that the cancellations hit different parts of the
-//! program. A call must return within 100 ms plus the time of one instruction. For a loop that runs op by op, an
-//! instruction is taken to be a whole step, whose time is listed in a separate column.
+//! program. A call must return within 100 ms plus the time of one instruction. For a loop that runs op by op, one
+//! instruction means a whole step, whose time is listed in a separate column.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ type Make<'a> = &'a dyn Fn(Size) -> Result<Run>;
 enum Size {
     /// One step.
     Step,
-    /// Enough steps to run for several seconds.
+    /// A number of steps that takes several seconds.
     Large,
 }
 
@@ -47,8 +47,8 @@ impl Size {
     }
 }
 
-/// Prints a row for each program and backend. Fails if a call takes longer than 100 ms plus the time of one step to
-/// return.
+/// Prints a row for each program and backend. Fails if a cancelled call takes longer than 100 ms plus the time of one
+/// step to return.
 #[derive(Parser)]
 #[command(name = "cargo xtask bench --cancel", about = "Measures how long cancelled calls take to return")]
 struct Arguments {
@@ -77,7 +77,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
     println!("| program | backend | cancelled | step | returned within | |");
     println!("|---|---|--:|--:|--:|---|");
     let mut table = Table { after, only: arguments.only.as_deref(), is_met: true };
-    // Burn's backward pass reports a cancellation by a panic, whose message must not appear within the table.
+    // Burn's backward pass reports a cancellation by panicking. The message must not appear in the middle of the table.
     std::panic::set_hook(Box::new(|_| {}));
     on_backend(&mut table, &Reference)?;
     on_backend(&mut table, &Cpu::default())?;
@@ -105,15 +105,15 @@ fn print(arguments: &Arguments) -> Result<bool> {
 struct Table<'a> {
     /// The delays before cancellation, in milliseconds.
     after: &'a [u64],
-    /// If given, only programs and backends whose names contain this text run.
+    /// If given, limits the run to programs and backends whose names contain this text.
     only: Option<&'a str>,
     /// `true` if every call returned in time.
     is_met: bool,
 }
 
 impl Table<'_> {
-    /// Cancels a program after each delay, and prints a row. `has_steps` is `true` if the program runs in steps that
-    /// cannot be interrupted, so cancellation may take one step longer.
+    /// Cancels a program after each delay, and prints a row. `has_steps` is `true` if the program runs in
+    /// uninterruptible steps, which allows the cancellation to take one step longer.
     fn row(&mut self, program: &str, backend: &str, has_steps: bool, make: Make<'_>) -> Result<()> {
         if self.only.is_some_and(|only| !format!("{program}, {backend}").contains(only)) {
             return Ok(());
@@ -142,7 +142,7 @@ impl Table<'_> {
     }
 }
 
-/// Returns the running time of a one-step program: the lowest of three measurements.
+/// Returns the running time of a one-step program, as the lowest of three measurements.
 fn duration(make: Make<'_>) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..3 {
@@ -248,7 +248,7 @@ fn numbers(shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Builds a loop of `steps` steps over a state of shape `[width, width]` with a weight of the same shape.
+/// Builds a loop of `steps` steps over a state of shape `[width, width]`, with a weight of the same shape.
 fn matrix_loop(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> Result<Graph> {
     Ok(Graph::build("repeated", |g| {
         let [h, w] = ["h", "w"].map(|name| g.input(name, funcify::TensorType::new(DType::F32, [width, width])));

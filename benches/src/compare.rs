@@ -1,7 +1,7 @@
 //! Checks that all subjects compute the same values. Programs with wrong results are not timed.
 //!
-//! The expected values come from the reference evaluator if it is fast enough, otherwise from JAX, and otherwise from
-//! the first handwritten loop that ran.
+//! The expected values come from the reference evaluator, or from JAX if the reference evaluator is too slow, or else
+//! from the first handwritten loop that ran.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use funcify::HostTensor;
 /// Reassociating sums over thousands of steps changes f32 results by about 1e-5.
 const TOLERANCE: f64 = 1e-3;
 
-/// The subjects with their results, which are keyed by name.
+/// The results of each subject, keyed by name.
 #[derive(Default)]
 pub(crate) struct Values(Vec<(&'static str, BTreeMap<String, HostTensor>)>);
 
@@ -23,21 +23,21 @@ impl Values {
         self.0.push((subject, results));
     }
 
-    /// Returns the subject with the expected values, and its results.
+    /// Returns the subject that supplies the expected values, and its results.
     fn expected_values(&self) -> Option<(&'static str, &BTreeMap<String, HostTensor>)> {
         let of = |name: &&str| self.0.iter().find(|(subject, _)| **subject == **name);
         let best = TRUSTED_SUBJECTS.iter().find_map(of).or(self.0.first())?;
         Some((best.0, &best.1))
     }
 
-    /// Returns the name of the subject against which `subject` was checked, or `None` if `subject` has the expected
-    /// values.
+    /// Returns the name of the subject against which `subject` was checked, or `None` if `subject` itself supplies the
+    /// expected values.
     pub(crate) fn checked_against(&self, subject: &str) -> Option<&'static str> {
         self.expected_values().map(|(name, _)| name).filter(|name| *name != subject)
     }
 }
 
-/// Returns the subjects with wrong results, and descriptions of the differences.
+/// Returns the subjects with wrong results, each with a description of the difference.
 pub(crate) fn subjects_with_wrong_values(values: &Values) -> BTreeMap<&'static str, String> {
     let Some((expected_subject, expected)) = values.expected_values() else {
         return BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The harness's connection to a worker process: writes a line and reads a line, with a timeout.
+//! The harness's connection to a worker process. Each exchange writes one line and reads one line, with a timeout.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::protocol::{Answer, Request};
 
-/// A connection to a running worker. When dropped, it asks the worker to quit, and kills it if it does not.
+/// A connection to a running worker. When dropped, it asks the worker to quit, and kills a worker that does not.
 pub(crate) struct Connection {
     child: Child,
     input: ChildStdin,

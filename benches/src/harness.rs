@@ -1,4 +1,4 @@
-//! Runs workloads: starts a worker for each subject, checks the results, and lets the workers take turns.
+//! Runs workloads: starts a worker for each subject, checks the results, and times the workers in turns.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,11 +25,11 @@ pub(crate) struct Schedule {
     pub(crate) rounds: usize,
     /// The length of a turn. A fast program runs many times in one turn.
     pub(crate) turn: Duration,
-    /// The total running time of a subject after which it gets no further turns.
+    /// The total running time after which a subject gets no further turns.
     pub(crate) max_running_time: Duration,
     /// The maximum time for building a program and running it once.
     pub(crate) timeout: Duration,
-    /// The folder for the files with inputs and results.
+    /// The folder for the files of inputs and results.
     pub(crate) folder: PathBuf,
 }
 
@@ -88,8 +88,7 @@ struct RunningSubject {
 }
 
 impl Item<'_> {
-    /// Builds and checks the programs of all subjects, lets the workers take turns, and measures the memory of each
-    /// program.
+    /// Builds and checks the programs of all subjects, times them in turns, and measures the memory of each program.
     fn run(&mut self, measured: &mut Measured) -> Result<()> {
         let mut values = Values::default();
         let mut running = Vec::new();
@@ -150,8 +149,8 @@ impl Item<'_> {
         Ok(())
     }
 
-    /// Starts a worker, builds its program, and adds the results to `values`. The error is the reason why the subject
-    /// has no results.
+    /// Starts a worker, has it build its program, and adds the results to `values`. The error is the reason why the
+    /// subject has no results.
     fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<RunningSubject, String> {
         let (workload, sizes, phase) = (self.workload.name, &self.sizes, self.phase.name());
         self.bar.set_message(format!("{workload} {sizes}, {phase}: {} builds its program", subject.name));
@@ -186,7 +185,8 @@ impl Item<'_> {
                 Answer::Ran { wall_s, cpu_s } => each.samples.add(wall_s, cpu_s),
                 other => anyhow::bail!("unexpected answer: {other:?}"),
             }
-            // Run the program as often as fits into the rest of the turn, but at most twice as often as before.
+            // Run the program as often as fits into the rest of the turn, but at most twice as often as in the previous
+            // request.
             let left = self.plan.turn.saturating_sub(start.elapsed()).as_secs_f64();
             let low = each.samples.low().context("the program has not run")?.max(1e-7);
             count = ((left / low) as usize).clamp(1, 2 * each.samples.count());

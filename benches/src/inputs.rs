@@ -1,4 +1,4 @@
-//! Converts the inputs of workloads to tensors of the frameworks.
+//! Converts the inputs of workloads to the tensors of each framework.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl BurnInputs {
         self.floats[name].clone()
     }
 
-    /// Returns the float tensors with these names. All have the same rank.
+    /// Returns the float tensors with these names, which all have the same rank.
     pub(crate) fn all<const N: usize, const D: usize>(&self, names: [&str; N]) -> [BurnTensor<D>; N] {
         names.map(|name| self.get(name))
     }
@@ -51,8 +51,8 @@ impl BurnInputs {
         self.integers[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
     }
 
-    /// Uploads the inputs. The inputs in `tracked` require gradients. If there are any, all inputs are created on an
-    /// autodiff device.
+    /// Uploads the inputs. The inputs in `tracked` require gradients. If `tracked` is not empty, all inputs are created
+    /// on an autodiff device.
     pub(crate) fn new(burn: &Burn, inputs: &[(String, HostTensor)], tracked: &[&str]) -> Result<BurnInputs> {
         let plain = burn.device().clone();
         let device = if tracked.is_empty() { plain } else { plain.autodiff() };

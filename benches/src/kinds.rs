@@ -1,4 +1,4 @@
-//! Prints how the CPU engine compares with JAX on workloads of many kinds.
+//! Prints a comparison of the CPU engine with JAX on workloads of many kinds.
 
 use crate::generality;
 use crate::harness::Measured;

@@ -1,9 +1,10 @@
 //! Benchmarks each backend and strategy: `cargo xtask bench [--only ..] [--quick] [--json FILE] [--peers]`.
 //!
-//! [`workloads`] and [`subjects`] are lists of entries. Each subject runs in its own process ([`worker`]), and the
-//! subjects take turns ([`harness`]), so that ratios within one run are reliable even if times are not. Only programs
-//! with correct results are timed ([`compare`]). A separate program, `funcify-cancel`, measures cancellation:
-//! the allocator of this program counts bytes, and zeroes all of a loop's memory at once, which cannot be cancelled.
+//! [`workloads`] lists the programs, and [`subjects`] lists the frameworks and variants that run them. Each subject
+//! runs in its own process ([`worker`]), and the subjects take turns ([`harness`]), so ratios within one run are
+//! reliable even if times are not. Only programs with correct results are timed ([`compare`]). A separate program,
+//! `funcify-cancel`, measures cancellation, because the counting allocator of this program zeroes all of a loop's
+//! memory at once, which cannot be cancelled.
 
 mod baseline;
 mod before;
@@ -54,9 +55,9 @@ struct Arguments {
     /// Use small sizes and short turns. Takes a few minutes.
     #[arg(long)]
     quick: bool,
-    /// Only compare the CPU engine with JAX on programs of many kinds that nobody tuned it for: those that work on
-    /// the engine may look at (`open`), those that are set aside (`aside`), or both (`all`). The first run builds a
-    /// Python environment under `target/bench`.
+    /// Only compare the CPU engine with JAX on programs of many kinds: those whose times developers of the engine may
+    /// look at (`open`), those that are set aside (`aside`), or both (`all`). The first run builds a Python environment
+    /// under `target/bench`.
     #[arg(long, value_name = "HALF", num_args = 0..=1, default_missing_value = "all")]
     generality: Option<Half>,
     /// Also run the sizes for the plots of time and memory growth.
@@ -82,21 +83,21 @@ struct Arguments {
     /// Only check that all subjects compute the same values. Fails if one of this project's subjects does not.
     #[arg(long)]
     values: bool,
-    /// Keep the rows of the last run, so that a long run can be split into parts. Ratios are computed within each
+    /// Add to the rows of the last run, so that a long run can be split into parts. Ratios are computed within each
     /// part.
     #[arg(long)]
     add: bool,
     /// Write the rows to this file as well as to `target/bench/rows.json`.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Compare the ratios with those in `benches/baseline.json`. Fails if one is worse by more than its noise.
+    /// Compare the ratios with those in `benches/baseline.json`. Fails if a ratio is worse by more than its noise.
     #[arg(long)]
     check: bool,
     /// Save the ratios of this run (with `--report`, of the last run) as `benches/baseline.json`.
     #[arg(long)]
     keep: bool,
-    /// Only compare each of funcify's subjects with the same subject in this earlier build of the program. Fails if
-    /// one is slower by more than 5 %. Skips wgpu unless it is requested.
+    /// Only compare each of funcify's subjects with the same subject in this earlier build of the program. Fails if a
+    /// subject is slower by more than 5 %. Skips wgpu unless it is requested.
     #[arg(long)]
     before: Option<PathBuf>,
     /// Only write the report and the table of docs/benchmarks.md from the rows of the last run.
@@ -187,7 +188,7 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     if arguments.check { baseline::check(&run, &root()) } else { Ok(true) }
 }
 
-/// Prints the subjects that failed or have wrong results. Returns `true` if none of them belongs to this project.
+/// Prints the subjects that failed or that have wrong results. Returns `true` if none of them belongs to this project.
 fn values_agree(measured: &Measured) -> bool {
     let is_own =
         |missing: &rows::MissingSubject| Subject::named(&missing.subject).is_ok_and(|subject| !subject.is_peer());
@@ -220,8 +221,8 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
     let only = &arguments.only;
     ensure!(only.is_empty() || of_workloads || of_subjects, "no workload or subject has {only:?} in its name");
     let items = all.filter(|item| !of_workloads || is_named(item)).collect();
-    // On a software device, wgpu takes most of the time of a run, and its times are not informative. Quick runs and
-    // comparisons skip it unless it is requested.
+    // On a software device, wgpu takes up most of a run, and its times are not informative. Quick runs and comparisons
+    // skip it unless it is requested.
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,

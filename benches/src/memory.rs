@@ -14,7 +14,7 @@ pub(crate) fn processor_time() -> Duration {
     ProcessTime::now().as_duration()
 }
 
-/// The memory in use at one point in time, as the baseline of a later peak.
+/// The memory in use at one point in time, which is the baseline for a later peak.
 pub(crate) struct MemoryBaseline {
     allocated: usize,
     resident: Option<usize>,
@@ -30,19 +30,19 @@ impl MemoryBaseline {
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident }
     }
 
-    /// Returns the peak of allocated bytes since this baseline, minus the bytes that were allocated then.
+    /// Returns the peak number of allocated bytes since this baseline, minus the number at the baseline.
     pub(crate) fn allocated(&self) -> usize {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// Returns the same peak, as measured by the system, in bytes with page granularity, or `None` if the system does
+    /// Returns the same peak as measured by the system, in bytes with page granularity, or `None` if the system does
     /// not report it.
     pub(crate) fn resident(&self) -> Option<usize> {
         Some(read_status("VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
-/// Reads a value, in bytes, from the process status of Linux.
+/// Reads a value, in bytes, from `/proc/self/status`, which only Linux has.
 fn read_status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -15,7 +15,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Returns a value in which no peer is available.
+    /// Returns a set of peers in which none is available.
     pub(crate) fn none() -> Peers {
         let absent = || Err("only with `--peers`".to_string());
         Peers { python: absent(), rlx: absent() }
@@ -26,8 +26,8 @@ impl Peers {
         Peers { python: python(root), rlx: Err("not needed".into()) }
     }
 
-    /// Builds the environment and the program, or reuses earlier builds. If a build fails, prints a message, and the
-    /// run continues without that peer.
+    /// Builds the environment and the program, or reuses earlier builds. If a build fails, prints a message and
+    /// continues without that peer.
     pub(crate) fn make(root: &Path) -> Peers {
         let python = python(root);
         let target = root.join("target/bench/rlx");
@@ -44,7 +44,8 @@ impl Peers {
         Peers { python, rlx }
     }
 
-    /// Returns the command that starts the worker of a subject. The error is the reason why it is not available.
+    /// Returns the command that starts the worker of a subject. The error is the reason why the worker is not
+    /// available.
     pub(crate) fn worker(&self, subject: &Subject) -> Result<Command, String> {
         match subject.kind {
             Kind::Python => {

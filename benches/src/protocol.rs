@@ -18,19 +18,19 @@ pub(crate) enum Request {
     Quit,
 }
 
-/// An answer of a worker.
+/// An answer from a worker.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(untagged)]
 pub(crate) enum Answer {
-    /// The program was built. Contains the wall time and the processor time of the build.
+    /// The program was built. Contains the wall time and processor time of the build.
     Made { make_s: f64, make_cpu_s: f64 },
-    /// The program ran. Contains the wall time and the processor time of each run.
+    /// The program ran. Contains the wall time and processor time of each run.
     Ran { wall_s: Vec<f64>, cpu_s: Vec<f64> },
     /// The subject does not support the workload or the phase.
     Declined { declined: String },
     /// The subject supports the workload but failed to run it.
     Failed { failed: String },
-    /// The peak memory of a run, minus the memory in use before it. Must be the last variant: all of its fields are
-    /// optional, so it would match any other answer.
+    /// The peak memory of a run, minus the memory in use before it. This must be the last variant: all of its fields
+    /// are optional, so it would match any other answer.
     Memory { allocator_bytes: Option<u64>, system_bytes: Option<u64> },
 }

@@ -10,7 +10,7 @@ pub(crate) struct Measurement {
     /// The workload and its sizes: `rnn T=1000 B=1 H=32`.
     pub(crate) workload: String,
     pub(crate) subject: String,
-    /// The phase: `forward` or `train`, or `make` or `make-train` for building the program of that phase.
+    /// The phase: `forward`, `train`, or the building of their programs (`make`, `make-train`).
     pub(crate) phase: String,
     /// The wall time of the shortest run, in seconds.
     pub(crate) low_s: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Measurement {
     pub(crate) ratio_to_jax: Option<f64>,
     /// The number of runs.
     pub(crate) runs: usize,
-    /// The subject with which the results were compared, or `None` for the subject with the expected values.
+    /// The subject with which the results were compared, or `None` for the subject that supplied the expected values.
     pub(crate) checked: Option<String>,
 }
 

@@ -1,9 +1,9 @@
 //! Compares the time of a single step in `Stepper` and in `OnSlices` with the time of a step inside the scan:
 //! `--steps`.
 //!
-//! The outputs are compared first. Each reported time is the lowest of many turns. Everything runs on a single
-//! thread: a step of a few microseconds is too short to be parallelised, but a scan that batches work over all steps
-//! would use several threads.
+//! The outputs are compared first. Each reported time is the lowest of many turns. Everything runs on a single thread.
+//! Otherwise, a scan that batches work over all steps would use several threads, whereas a step of a few microseconds
+//! is too short to be parallelised.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,8 +19,8 @@ use funcify_cpu::{Cpu, OnSlices};
 
 use crate::compare::largest_difference;
 
-/// The maximum allowed difference between a step and the scan, relative to the scan's largest element. A matrix
-/// product with a single row is summed in a different order than a product with the rows of several steps.
+/// The maximum allowed difference between a step and the scan, relative to the scan's largest element. A matrix product
+/// with a single row sums its terms in a different order than a product with the rows of several steps.
 const MAX_DIFFERENCE: f64 = 1e-5;
 
 /// The number of input and output features of each layer.

@@ -1,4 +1,4 @@
-//! The worker process, which runs one workload for one subject of this program.
+//! The worker process for a subject of this program, which builds and runs one workload at a time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};

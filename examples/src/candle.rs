@@ -13,7 +13,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::Normal;
 
-/// Variables whose initial values depend only on a seed. Candle's own generator cannot be seeded on the CPU.
+/// A source of variables whose initial values depend only on a seed. Candle's own generator cannot be seeded on the
+/// CPU.
 struct Seeded {
     vars: VarMap,
     random: Mutex<StdRng>,

@@ -1,7 +1,8 @@
 //! Examples of funcify on every backend: `cargo xtask examples [NAME ..] [--backend NAME] [--quick] [--compare]`.
 //!
-//! An example prints its results, and fails if its claims are wrong. [`graphs`] are small programs for any backend.
-//! [`models`] are trained in Candle and in Burn, with funcify's loop in place of the framework's own.
+//! Each example prints its results, and fails if its claims do not hold. [`graphs`] contains small programs for any
+//! backend. [`models`] contains models that are trained in Candle and in Burn, with funcify's loop in place of the
+//! framework's own.
 
 mod burn;
 mod candle;
@@ -38,7 +39,7 @@ struct Arguments {
     /// Use small settings. All examples then run on all backends in a few minutes.
     #[arg(long)]
     quick: bool,
-    /// Do not train; measure a training step with funcify's loop and with the framework's own.
+    /// Do not train. Instead, measure a training step with funcify's loop and with the framework's own.
     #[arg(long)]
     compare: bool,
 }
@@ -90,7 +91,7 @@ const EXAMPLES: &[Example] = &[
     ),
 ];
 
-/// A framework that trains models, and its device.
+/// A framework that trains models, with its device.
 pub(crate) enum Framework {
     Candle(candle_core::Device),
     Burn(::burn::tensor::Device),
@@ -110,12 +111,13 @@ impl Run {
         Run { framework, quick, compare, comparisons: RefCell::default() }
     }
 
-    /// Selects the setting for a quick run or for a full run.
+    /// Returns `quick` in a quick run, and `full` otherwise.
     fn quick_or_full<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// Returns whether tensors are in host memory. Only host allocations are counted.
+    /// Returns whether tensors are in host memory. Memory is only measured there, because the counter sees only host
+    /// allocations.
     fn is_on_host(&self) -> bool {
         match &self.framework {
             Framework::Candle(device) => device.is_cpu(),
@@ -125,7 +127,7 @@ impl Run {
 }
 
 fn main() -> ExitCode {
-    // The graphs of handwritten loops are as deep as the sequences are long, and Candle frees them recursively.
+    // A handwritten loop records a graph as deep as its sequence is long, and Candle frees such graphs recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| examples(&Arguments::parse()));
     match all.map(|thread| thread.join()) {
         Ok(Ok(Ok(true))) => ExitCode::SUCCESS,

@@ -18,9 +18,9 @@ const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 /// The loop implementation that a model uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
-    /// funcify's plug-in, which is one op of the framework's autodiff.
+    /// The plug-in of funcify, which is a single op of the framework's autodiff.
     Plugin,
-    /// A loop of the framework's ops. Its autodiff records every op of every step.
+    /// A loop over the framework's ops, whose autodiff records every op of every step.
     Own,
 }
 
@@ -32,7 +32,7 @@ pub(crate) trait Training {
     /// Returns the next batch.
     fn batch(&mut self) -> Self::Batch;
 
-    /// Computes the loss of a batch and its gradients. The optimizer keeps the gradients. Returns the loss.
+    /// Computes the loss of a batch and its gradients, and stores the gradients in the optimizer. Returns the loss.
     fn differentiate(&mut self, batch: Self::Batch) -> Result<f64>;
 
     /// Updates the parameters with the stored gradients and this learning rate.
@@ -107,8 +107,8 @@ pub(crate) fn train<T: Training>(
     Ok(Some((plugin, losses)))
 }
 
-/// The median time and peak memory of a loss and its gradients, with each of the two loops. Steps of the loops
-/// alternate. The preparation of batches and the optimizer's updates are not measured.
+/// The median time and peak memory of computing a loss and its gradients with each of the two loops. Steps with the two
+/// loops alternate. The preparation of batches and the optimizer's updates are not measured.
 pub(crate) struct Comparison {
     plugin: Cost,
     own: Cost,
@@ -144,7 +144,7 @@ impl Cost {
         training.differentiate(batch)?;
         let seconds = start.elapsed().as_secs_f64();
         let bytes = MEMORY.peak_usage().saturating_sub(held);
-        // The cost of a step does not depend on the learning rate.
+        // The cost of a step does not depend on the learning rate, so any small rate will do.
         training.update(1e-6)?;
         Ok(Cost { seconds, bytes })
     }
@@ -171,7 +171,7 @@ pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     for (example, backend, Comparison { plugin, own }) in rows {
         let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);
         let time = format!("{} | {} | {:.2}", duration(time), duration(of_own), of_own / time);
-        // GPU memory is not counted.
+        // The memory of GPUs is not counted.
         let [memory, of_own] = [plugin, own].map(|cost| cost.bytes as f64 / 1e6);
         let memory = match backend.as_str() {
             "burn-wgpu" => "| | ".to_string(),

@@ -1,10 +1,10 @@
-//! Tests the language model as users run it: as a process that trains, resumes and serves.
+//! Tests the language model as users run it, in processes that train, resume and serve.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A temporary folder for a test. It is deleted when dropped.
+/// A temporary folder for a test, which is deleted when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,8 +33,8 @@ fn assert_success(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Training half of the steps, saving a checkpoint, and training the rest in a new process must agree with
-/// uninterrupted training bit for bit.
+/// Checks that training half of the steps, saving a checkpoint, and training the other half in a new process agrees bit
+/// for bit with uninterrupted training.
 #[test]
 fn it_resumes_exactly() {
     for framework in ["candle", "burn"] {
@@ -44,7 +44,7 @@ fn it_resumes_exactly() {
     }
 }
 
-/// Trains a model and plots its losses. Serving two lines at once must agree with serving each alone, and with
+/// Trains a model and plots its losses. Serving two lines at once must agree with serving each line alone, and with
 /// `generate`.
 #[test]
 fn it_is_trained_and_served() {
@@ -97,7 +97,7 @@ fn the_commands_of_the_documentation_run() {
     for (before, line) in lines {
         let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
         let words: Vec<&str> = words.iter().map(|word| word.trim_matches('"')).collect();
-        // A prompt of two words must stay a single argument.
+        // Rejoin the quoted prompt, which consists of two words, into a single argument.
         let joined = words.iter().position(|word| *word == "--prompt").map(|at| words[at + 1..].join(" "));
         let mut words: Vec<&str> = words.into_iter().take_while(|word| *word != "--prompt").collect();
         words.extend(joined.iter().flat_map(|prompt| ["--prompt", prompt.as_str()]));

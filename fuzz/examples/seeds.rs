@@ -1,4 +1,4 @@
-//! Writes the seed texts of the target `text` into the folder `corpus/text` next to this one.
+//! Writes the seed texts of the target `text` to the folder `fuzz/corpus/text`.
 
 use std::path::Path;
 

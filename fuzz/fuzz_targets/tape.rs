@@ -1,4 +1,4 @@
-//! Random programs, each decoded from a tape of choices and checked against properties that hold for every program.
+//! Decodes random programs, each from a tape of choices, and checks properties that hold for every program.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Mutated texts of programs: parsing must not panic, hang or exceed the memory budget, and a parsed text must
-//! round-trip. `cargo xtask fuzz-text` runs this target.
+//! Parses mutated texts of programs. Parsing must not panic, hang or exceed the memory budget, and a text that parses
+//! must round-trip. `cargo xtask fuzz-text` runs this target.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use std::sync::Once;
 use funcify_conformance::mutants::{probe, set_up};
 use libfuzzer_sys::fuzz_target;
 
-/// The stack size for probing texts, the default of a Rust thread.
+/// The stack size of the thread that parses texts, which is the default of Rust threads.
 const STACK: usize = 2 << 20;
 
 static SET_UP: Once = Once::new();
@@ -18,7 +18,7 @@ fuzz_target!(|text: String| {
     let probing = std::thread::Builder::new().stack_size(STACK).spawn(move || probe(&text, text.len() as u64));
     let probed = probing.expect("a thread can be started").join().expect("a probe catches panics");
     if let Err(reason) = probed {
-        // The hook of `set_up` prints nothing.
+        // Print the reason here, because the panic hook of `set_up` prints nothing.
         eprintln!("{reason}");
         std::process::abort();
     }

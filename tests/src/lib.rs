@@ -1,4 +1,4 @@
-//! Helpers shared by the tests across crates: an op and a backend as a third-party crate would define them, faulty
+//! Helpers shared by the cross-crate tests: an op and a backend as a third-party crate would define them, faulty
 //! backends, and a loop that is trained in both frameworks.
 
 use funcify::{Builder, Graph, Tree};
@@ -30,7 +30,7 @@ pub fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph 
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns a state both as the next carry and as the output.
+/// Returns a step's result both as the next carry and as its output.
 pub fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

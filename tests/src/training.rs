@@ -1,4 +1,4 @@
-//! A loop to train through the plug-ins of both frameworks, on the devices that compile it.
+//! A loop that the tests train through the plug-ins of both frameworks, on every device that compiles it.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ pub fn graph() -> Graph {
     built.expect("the graph is well formed")
 }
 
-/// Returns a sequence of `steps` rows.
+/// Returns a sequence with `steps` rows.
 pub fn sequence(steps: usize) -> Vec<f32> {
     (0..steps * WIDTH).map(|index| (index as f32 * 0.37).sin()).collect()
 }
 
-/// Maps the weights to the loss and its gradient, using the `backward` of a framework.
+/// A function that maps the weights to the loss and its gradient, using the `backward` of a framework.
 pub type Step = Arc<dyn Fn(&[f32]) -> (f32, Vec<f32>) + Send + Sync>;
 
 /// Returns a training step for each device, with the device's name. The loop runs `steps` steps.

@@ -1,4 +1,5 @@
-//! Traces the cell of a Burn module into a graph. Trains the graph on Burn with `backward()`, and on Candle.
+//! Tests that the cell of a Burn module can be traced into a graph, which is then trained on Burn with `backward()` and
+//! on Candle.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::nn::{Linear, LinearConfig};
@@ -24,7 +25,7 @@ impl Cell {
     }
 }
 
-/// Updates each parameter by one step of gradient descent.
+/// A mapper that updates each parameter by one step of gradient descent.
 struct Descend<'a>(&'a Gradients);
 
 impl ModuleMapper for Descend<'_> {

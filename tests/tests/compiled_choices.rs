@@ -6,7 +6,8 @@ use funcify::{GradOptions, Graph, HostTensor, cond, evaluate};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
-/// Returns whether the whole graph was compiled into a single instruction.
+/// Checks the results against the reference evaluator. Returns whether the backend compiles the whole graph into a
+/// single instruction.
 fn is_whole<B: Backend>(graph: &Graph, backend: &B, inputs: &[HostTensor]) -> bool {
     let function = Function::compile(graph, backend).unwrap();
     let (found, expected) = (function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());
@@ -24,8 +25,8 @@ fn is_whole_on_backends(graph: &Graph, inputs: &[HostTensor]) -> [bool; 3] {
     [is_whole(graph, &Candle::cpu(), inputs), burn[0], burn[1]]
 }
 
-/// The graph sums the exponentials of values, or of the clamped values if an exponential overflows. The branch that is
-/// not taken may have an infinite derivative, which must not reach the gradient.
+/// Tests a graph that sums the exponentials of values, or of the clamped values if an exponential overflows. The branch
+/// that is not taken may have an infinite derivative, which must not reach the gradient.
 #[test]
 fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     let graph = Graph::build("guarded", |g| {
@@ -43,7 +44,8 @@ fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     }
 }
 
-/// The library computes all matrix products, so a `cond` whose branches contain a matrix product is driven by the host.
+/// Checks that a `cond` whose branches contain a matrix product runs from the host, because the library computes all
+/// matrix products.
 #[test]
 fn a_choice_with_products_runs_from_the_host() {
     let graph = Graph::build("products", |g| {

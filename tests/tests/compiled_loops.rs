@@ -1,5 +1,5 @@
 //! Tests compiled loops on the frameworks' own tensors: views of one buffer, transposed matrices and masks. Inputs must
-//! stay unchanged. Also tests a `while` loop with sizes that are known only at run time.
+//! stay unchanged. Also tests a `while_loop` whose sizes are known only at the call.
 
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
 use funcify::{
@@ -11,7 +11,7 @@ use funcify_tests::built;
 
 const STEPS: usize = 7;
 
-/// Builds a recurrent loop over two sequences and a mask. Also returns a mask of the positive states.
+/// Builds a recurrent loop over two sequences and a mask. The loop also outputs a mask of the positive states.
 fn recurrent(dtype: DType) -> Graph {
     built("recurrent", |g| {
         let [xs, ys] = ["xs", "ys"].map(|name| g.input(name, TensorType::new(dtype, [STEPS, 3])));
@@ -84,8 +84,8 @@ fn views_are_read_where_they_lie() {
     check(&Burn::ndarray());
 }
 
-/// A program without loops is compiled once for all sizes, even on a backend that compiles loops separately for each
-/// size.
+/// Checks that a program without loops is compiled once for all sizes, even on a backend that compiles loops separately
+/// for each size.
 #[test]
 fn what_has_no_loop_is_compiled_once() {
     let graph = built("straight", |g| (g.input("x", "f32[N]") * 2.0).exp());
@@ -96,8 +96,8 @@ fn what_has_no_loop_is_compiled_once() {
     assert_eq!((function.counts().made, function.counts().reused), (1, 3));
 }
 
-/// Builds a greedy decoder. The first token is an input. Each token selects a row, and the next token is computed from
-/// that row. An end token ends the loop. All sizes are symbolic.
+/// Builds a greedy decoder. The first token is an input. Each token selects a row of `embed`, from which the step
+/// computes the next token. An end token ends the loop. All sizes except the length of the token buffer are symbolic.
 fn decoding(most: usize) -> Graph {
     built("decoding", |g| {
         let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];
@@ -124,8 +124,8 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
         let function = Function::compile(&graph, backend).unwrap();
         for (v, h) in [(12, 5), (7, 4), (12, 5)] {
             let fixed = [noise(DType::F32, &[v, h]), noise(DType::F32, &[h, v]), noise(DType::F32, &[h])];
-            // The model ends up repeating one token forever. One of these end tokens ends the loop early, and the other
-            // never occurs.
+            // The model ends up repeating one token forever. The first of these end tokens ends the loop early, and the
+            // second never occurs.
             for end in [v as i64 - 1, -1] {
                 let inputs = [&fixed[..], &[HostTensor::scalar(1i64), HostTensor::scalar(end)]].concat();
                 let expected = evaluate(&graph, &inputs).unwrap();
@@ -140,7 +140,8 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
     check(&Burn::flex());
 }
 
-/// Tests both the first call for a size, and later calls, which only run the compiled program.
+/// Tests bool tensors with bytes other than 0 and 1, in the first call for a size and in later calls, which only run
+/// the compiled program.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let graph = built("count", |g| {

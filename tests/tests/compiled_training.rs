@@ -1,4 +1,4 @@
-//! Trains compiled loops through the plug-ins, for many steps and on many threads.
+//! Tests the training of compiled loops through the plug-ins, for many steps and on many threads.
 
 use std::sync::Arc;
 use std::thread;
@@ -63,8 +63,8 @@ fn eight_threads_call_one_function() {
     }
 }
 
-/// The inputs are views of one tensor: a transposed sequence, and weights that are one of its rows. Both are read in
-/// place, and must stay unchanged.
+/// Tests inputs that are views of one tensor: a transposed sequence, and weights that are one of its rows. Both are
+/// read in place and must stay unchanged.
 #[test]
 fn inputs_may_share_their_memory_and_be_turned() {
     const STEPS: usize = 6;

@@ -1,4 +1,4 @@
-//! Tests that compiled programs use the composition of a custom op, and that other programs use its kernel.
+//! Tests that compiled programs use the composition of a custom op and that other programs use its kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use funcify_tests::{built, traced};
 mod elementwise;
 use elementwise::elementwise;
 
-/// The kinds of composition of [`Shift`]: one correct, and several wrong or special ones.
+/// The kinds of composition that [`Shift`] can have: a correct one, and several wrong or special ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Composition {
     Right,
@@ -30,7 +30,7 @@ enum Composition {
     OtherShape,
     TwoResults,
     OfItself,
-    /// A loop that binds its own number of steps, and a second custom op.
+    /// A composition that contains a loop, which binds its own number of steps, and a second custom op.
     Loop,
 }
 
@@ -79,8 +79,8 @@ impl CustomOp for Shift {
             TwoResults => Some(vec![x + 1.0, x]),
             OfItself => Some(vec![shift(x, OfItself)]),
             Loop => {
-                // Adds 1 in parts: each step adds half of the remainder. Once the remainder is small, the loop exits,
-                // and the remainder is added.
+                // Adds 1 in parts: each step adds half of the remainder. The loop exits once the remainder is small,
+                // and the remainder is then added.
                 let one = x.zeros_like().sum(0) + 1.0;
                 let ((sum, rest), ()) =
                     scan_until_with(ScanOptions::new().length(10), (x, one), (), |(sum, rest), ()| {
@@ -124,7 +124,7 @@ fn options(strategy: LoopStrategy) -> CompileOptions {
     CompileOptions { strategy, ..CompileOptions::default() }
 }
 
-/// Builds a loop whose step applies the op both directly and inside a `cond`. Returns the loss of the loop.
+/// Builds the graph of a loop's loss. The step of the loop applies the op both directly and inside a `cond`.
 fn recurrence() -> Graph {
     built("recurrence", |g| {
         let [xs, start, decay] = [g.input("xs", "f64[T,2]"), g.input("start", "f64[2]"), g.input("decay", "f64[]")];
@@ -153,7 +153,7 @@ fn assert_close(at: &str, found: &[HostTensor], expected: &[HostTensor]) {
     }
 }
 
-/// Returns the loop, its gradient, its second derivative and its batched form, each with arguments.
+/// Returns the loop of [`recurrence`], its gradient, its second derivative and its batched form, each with arguments.
 fn programs() -> Vec<(&'static str, Graph, Vec<HostTensor>)> {
     let forward = recurrence();
     let gradient = forward.grad(.., GradOptions::new()).unwrap();
@@ -255,7 +255,8 @@ fn a_composition_of_other_types_is_an_error_when_compiling() {
     }
 }
 
-/// Each use of a composition must have its own symbols for its loops. A composition may contain custom ops.
+/// Checks that each use of a composition has its own symbols for its loops, and that a composition may contain custom
+/// ops.
 #[test]
 fn a_composition_has_loops_and_custom_ops_of_its_own() {
     let (graph, inputs) = (shift_loop(Loop), two_and_rows());
@@ -300,7 +301,7 @@ fn a_backend_without_a_kernel_runs_the_composition() {
     assert!(fix.contains("`CustomOp::composition`"), "{fix}");
 }
 
-/// The kernel is used in op-by-op execution, and the composition in compiled programs.
+/// Checks that op-by-op execution uses the kernel, and that compiled programs use the composition.
 #[test]
 fn the_kernel_serves_op_by_op() {
     let graph = Graph::build("counting", |g| {

@@ -1,6 +1,6 @@
-//! Checks that the documentation shows the current code of the examples and the current output of the programs.
+//! Checks that the documentation shows the current code of the examples and the current output of their programs.
 //!
-//! Listings that are whole programs are documentation tests of this package and of `tests/models`.
+//! Listings that are complete programs run as documentation tests of this package and of `tests/models`.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ fn the_output_is_what_the_program_prints() {
     let inputs = [xs, [0f32, 0.0].into(), [0.9f32, 0.5].into()];
     let candle = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
     let burn = Function::compile(&graph, &Burn::flex()).unwrap().call_host(&inputs).unwrap();
-    // The last digits depend on the processor's vector width.
+    // The last digits depend on the vector width of the processor.
     let (shown_text, shown_numbers) = split_numbers(numbers);
     let (text, found) = split_numbers(&format!("candle {candle:?}\nburn   {burn:?}"));
     assert_eq!(shown_text, text);
@@ -55,7 +55,7 @@ fn the_output_is_what_the_program_prints() {
     }
 }
 
-/// Separates the decimal numbers from a text. Returns the rest of the text, and the numbers.
+/// Separates the decimal numbers from a text. Returns the text without the numbers, and the numbers.
 fn split_numbers(text: &str) -> (String, Vec<f64>) {
     let words = text.split_inclusive([' ', ',', ']', '[']);
     let number = |word: &str| word.trim_end_matches([' ', ',', ']', '[']).parse().ok().filter(|_| word.contains('.'));
@@ -63,7 +63,7 @@ fn split_numbers(text: &str) -> (String, Vec<f64>) {
     (rest, words.filter_map(number).collect())
 }
 
-/// The page must show the gradient of the example's `decay` as the program prints it.
+/// Checks that the derivatives page shows the gradient of the example's `decay` as the program prints it.
 #[test]
 fn the_gradient_is_what_the_program_prints() {
     let decay = Graph::build("decay", |g| {
@@ -74,7 +74,8 @@ fn the_gradient_is_what_the_program_prints() {
     assert_eq!(blocks("docs/derivatives.md", "```text"), [gradient.to_string().trim_end()]);
 }
 
-/// The lines on each side of a diff on these pages must occur, in order, in the tested code before or after the change.
+/// Checks that the lines on each side of a diff on these pages occur, in order, in the tested code before or after the
+/// change.
 #[test]
 fn the_changes_of_existing_models_are_those_that_are_tested() {
     let candle = ["before", "after"].map(|file| read(&format!("crates/funcify-candle/tests/drop_in/{file}.rs")));
@@ -103,7 +104,7 @@ fn occurs_in(change: &str, side: char, code: &str) -> bool {
     all && count > 0
 }
 
-/// The page must show the composition of this package's op, which other tests compile in loops.
+/// Checks that the backends page shows the composition of this package's op, which other tests compile in loops.
 #[test]
 fn the_composition_is_that_of_the_tests() {
     let shown = &blocks("docs/backends.md", "```rust,ignore")[0];

@@ -1,5 +1,5 @@
-//! Tests functions: when they compile, which calls share a program, where step counts come from, and which arguments
-//! are valid.
+//! Tests when functions compile, which calls share a program, where step counts come from, and which arguments are
+//! valid.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn cumsum() -> Graph {
     })
 }
 
-/// A scan inside a while loop, which computes powers of two up to a limit.
+/// Runs a scan inside a while loop, which multiplies by 3 until it reaches a limit.
 #[test]
 fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     let graph = built("limited", |g| {
@@ -137,7 +137,7 @@ fn a_static_input_is_compiled_in() {
     }
 }
 
-/// A `cond` on one static input, next to a loop whose number of steps is another static input.
+/// Tests a `switch` on one static input, next to a loop whose number of steps is another static input.
 #[test]
 fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     let graph = built("model", |g| {
@@ -155,8 +155,8 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     assert_eq!(function.counts(), CompileCounts { made: 2, reused: 3 });
 }
 
-/// Three loops on a backend that unrolls by default: one with a static number of steps, one with early exit, and one
-/// over the rows that the second one returns.
+/// Tests three loops on a backend that unrolls by default: one with a static number of steps, one with an early exit,
+/// and one over the rows that the second loop returns.
 #[test]
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_static() {
     let graph = |dtype: &str| {
@@ -199,13 +199,13 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
         let declined: Vec<bool> = loops.iter().map(|each| each.declined.is_some()).collect();
         assert_eq!(declined, [is_declined; 3]);
         let inputs = [HostTensor::from([1f32]), HostTensor::scalar(3f32)].map(|input| input.cast(dtype));
-        // The loop has a maximum number of steps, so unrolling it to that number is possible.
+        // The second loop has a maximum number of steps, so it can be unrolled to that number.
         let forced = compile(&graph, UNROLL).and_then(|forced| forced.call_host(&inputs));
         assert_eq!(forced.unwrap(), [HostTensor::scalar(1f32).cast(dtype)]);
     }
 }
 
-/// All steps of an unrolled loop share one compiled program for each nested `cond` and `while_loop`.
+/// Checks that all steps of an unrolled loop share one compiled program for each nested `cond` and `while_loop`.
 #[test]
 fn bodies_within_an_unrolled_loop_are_compiled_once() {
     let graph = built("model", |g| {

@@ -6,7 +6,8 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// The allowed growth of the heap: more than the queues of threads need, but less than the states of one loop per call.
+/// The allowed growth of the heap: enough for the threads' queues, but too little to hide a leak of one loop's states
+/// per call.
 const SLACK: usize = 16 << 10;
 
 #[test]

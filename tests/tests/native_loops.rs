@@ -13,7 +13,7 @@ use funcify_candle::Candle;
 
 const WIDTH: usize = 8;
 
-/// The functions of a library that the handwritten loops call.
+/// The library functions that the handwritten loops call.
 trait Library: Backend {
     fn read_row(&self, xs: &Self::Tensor, row: usize) -> Self::Tensor;
 
@@ -145,8 +145,8 @@ fn handwritten_allocations<L: Library>(
 }
 
 /// Compares native loops with handwritten loops. `row` and `write` are the extra allocations of a native loop for each
-/// row that it reads and for each row that it writes. They are not 0 if the library allocates to return a tensor's
-/// sizes.
+/// row that it reads and for each row that it writes. These numbers are nonzero if the library allocates to return a
+/// tensor's sizes.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
     let (plain, traced) =

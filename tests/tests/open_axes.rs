@@ -1,5 +1,5 @@
-//! Tests that funcify can be extended with ops and with backends: runs a third-party op on this workspace's backends,
-//! and this workspace's ops on a third-party backend.
+//! Tests that third-party crates can add ops and backends: runs a third-party op on this workspace's backends, and this
+//! workspace's ops on a third-party backend.
 
 use funcify::dispatch::{
     Backend, CompileOptions, Executor, Function, LoopStrategy, Reference, backend_names, lowered_ops, open_backend,
@@ -212,7 +212,7 @@ fn the_new_op_is_among_the_ops_of_each_backend() {
     assert!(Executor::has_fallback(&Reference));
 }
 
-/// The third-party op's own rules provide derivatives of any order, including inside loops.
+/// Checks that the third-party op's own rules provide derivatives of any order, including inside loops.
 #[test]
 fn the_new_op_has_derivatives() {
     let composed = |x: Value, beta: usize| (x * beta as f64).exp().log1p() / beta as f64;

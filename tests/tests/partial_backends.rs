@@ -28,8 +28,8 @@ fn some_cases() -> Vec<Case> {
     all_golden_cases().unwrap().into_iter().step_by(13).collect()
 }
 
-/// The toy backend supports eight ops on f64, all of them correctly, and nothing else. `needs` must be nonempty for a
-/// case if and only if the backend rejects the case at compile time.
+/// Runs cases on the toy backend, which supports eight ops on f64 and nothing else. `needs` must be nonempty for a case
+/// if and only if the backend rejects the case at compile time.
 #[test]
 fn a_partial_backend_passes_or_lacks_something() {
     let toy = subject(Toy);
@@ -57,7 +57,7 @@ fn a_partial_backend_passes_or_lacks_something() {
     assert!(["slice", "matmul", "tensors of f32"].iter().all(|need| lacking.contains(*need)), "{lacking:?}");
 }
 
-/// A backend on the toy's tensors with three ops, one of which is wrong.
+/// A backend on the toy backend's tensors with three ops, one of which computes wrong results.
 #[derive(Clone, Copy)]
 struct UnfinishedBackend;
 
@@ -86,12 +86,12 @@ fn a_wrong_kernel_of_a_partial_backend_fails() {
     assert_eq!(status(step("sums", |c, x| c + x)), Status::Pass);
     assert_eq!(status(step("products", |c, x| c * x)), Status::Fail);
     assert_eq!(status(step("sines", |c, x| c + x.sin())), Status::Needs);
-    // This case uses a missing op, and the op whose results are wrong. A missing op takes precedence over a wrong
+    // This case uses both a missing op and the op whose results are wrong. A missing op takes precedence over a wrong
     // result.
     assert_eq!(status(step("both", |c, x| c * x.sin())), Status::Needs);
 }
 
-/// If a backend has no kernel for a custom op, it needs the ops of the op's composition.
+/// Checks that a backend without a kernel for a custom op needs the ops of the op's composition.
 #[test]
 fn a_custom_op_needs_its_composition() {
     let graph = Graph::build("smooth", |g| softplus(g.input("x", "f64[2]"), 2)).unwrap();
@@ -100,7 +100,7 @@ fn a_custom_op_needs_its_composition() {
     assert!(lacking.contains(&Need::Op("exp")) && !lacking.contains(&Need::Op("softplus")), "{lacking:?}");
 }
 
-/// `bind_size` needs no kernel, because programs read sizes on the host.
+/// Checks that `bind_size` needs no kernel, because programs read sizes on the host.
 #[test]
 fn no_backend_needs_a_kernel_for_a_computed_size() {
     let graph = Graph::build("some", |g| {
@@ -119,7 +119,7 @@ fn softplus_cases() -> Vec<Case> {
     custom_cases("softplus", Custom::new(Softplus { beta: 3 }), &operands).unwrap()
 }
 
-/// The suite tests a custom op on its own, batched and in a loop, and also tests its derivatives.
+/// Checks that the suite tests a custom op on its own, batched and in a loop, and that it tests the op's derivatives.
 #[test]
 fn a_custom_op_has_cases() {
     let cases = softplus_cases();
@@ -151,7 +151,8 @@ fn a_custom_op_has_cases() {
     }
 }
 
-/// `tripled`: three times its operand, without derivative rules. Its kernel on `cpu` is slightly inaccurate.
+/// The op `tripled`, which computes three times its operand and has no derivative rules. Its kernel on `cpu` is
+/// slightly inaccurate.
 #[derive(Clone, Copy, Debug)]
 struct Tripled;
 

@@ -5,7 +5,7 @@ use funcify::dispatch::{backend_names, open_backend};
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};
 
-// These crates are linked so that their lowering rules are registered.
+// Link these crates to register their lowering rules.
 use funcify_burn as _;
 use funcify_candle as _;
 

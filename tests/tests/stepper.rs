@@ -1,5 +1,5 @@
-//! Tests steppers on every backend in host memory: agreement with the program on the whole sequence, states in files,
-//! streams that join and leave, and the memory of a step.
+//! Tests steppers on every backend in host memory: agreement with the program on the whole sequence, saving states to
+//! files, streams that join and leave, and the memory of a step.
 
 use std::sync::Arc;
 
@@ -110,8 +110,8 @@ fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: Comp
     largest
 }
 
-/// With the option `whole`, the steps agree bit for bit with the program on the whole sequence. Without it, the
-/// library's products and functions may round differently.
+/// Checks that the steps agree with the program on the whole sequence: bit for bit with the option `whole`, and
+/// otherwise up to the different rounding of the library's products and functions.
 #[test]
 fn steps_have_the_numbers_of_the_sequence() {
     fn check<B: Backend>(backend: &B) {
@@ -130,7 +130,7 @@ fn steps_have_the_numbers_of_the_sequence() {
     on_every_backend!(check);
 }
 
-/// If an output is also the next state, the step returns the same tensor for both and computes it once.
+/// Checks that a step computes an output that is also the next state only once, and returns the same tensor for both.
 #[test]
 fn outputs_that_are_one_value_are_one_tensor() {
     let graph = built("both", |g| {
@@ -181,7 +181,7 @@ fn states_are_taken_put_and_kept_in_files() {
             assert_eq!(&second.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
             assert_eq!(&third.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
         }
-        // A stepper of a compiled function has the function's options.
+        // A stepper that is built from a compiled function has the function's options.
         let function = Function::compile(&graph, backend).unwrap();
         let fixed: Vec<B::Tensor> = inputs[1..].iter().map(|input| backend.upload(input).unwrap()).collect();
         assert_eq!(Stepper::of(&function, &fixed).unwrap().step_host(&row(0)).unwrap(), outputs[0]);
@@ -196,7 +196,7 @@ fn states_are_taken_put_and_kept_in_files() {
     on_every_backend!(check);
 }
 
-/// First streams 0 and 1 run, then stream 1 and two new streams. Each stream must have the same results as when it runs
+/// Runs streams 0 and 1, and then stream 1 with two new streams. Each stream must have the same results as when it runs
 /// alone.
 #[test]
 fn streams_come_and_go() {
@@ -242,11 +242,11 @@ fn streams_come_and_go() {
     on_every_backend!(check);
 }
 
-/// The bytes that a step may allocate in addition to its results, for tensor objects and lists of tensors.
+/// The number of bytes that a step may allocate in addition to its results, for tensor objects and lists of tensors.
 const TENSOR_OVERHEAD: usize = 3 << 10;
 
-/// After a step, the stepper holds little memory besides the results. It frees the previous states, and its memory does
-/// not grow.
+/// Checks that a step needs little memory besides its results, frees the previous states, and does not grow the memory
+/// of the stepper.
 #[test]
 fn a_step_on_tensors_holds_its_results_and_little_else() {
     fn check<B: Backend>(backend: &B) {

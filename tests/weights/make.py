@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tiny models of torch and transformers with their expected results: see README.md.
+"""Writes tiny models of torch and transformers with their expected results (see README.md).
 
     python make.py            writes every file
     python make.py mamba      writes the files of one model
@@ -18,8 +18,8 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 VOCABULARY, BATCH, STEPS = 32, 2, 12
 
-# Each model has two or three layers, more than one head or group (if it has them), and different values for sizes that
-# may differ.
+# Each model has two or three layers and, where it has heads or groups, more than one of them. Sizes that need not be
+# equal have different values.
 MODELS = {
     "mamba": lambda: hf.MambaForCausalLM(
         hf.MambaConfig(
@@ -53,7 +53,7 @@ MODELS = {
     ),
 }
 
-# A single mixer: the module that transformers defines.
+# A single mixer, as transformers defines it.
 def gated_delta_net():
     config = hf.OlmoHybridConfig(
         vocab_size=VOCABULARY, hidden_size=16, num_attention_heads=2, num_hidden_layers=2, pad_token_id=0,
@@ -76,7 +76,7 @@ LAYERS = {
 
 
 def disturb(model):
-    """Changes weights as if after some training: significant matrices, and no biases of 0 or scales of 1."""
+    """Disturbs weights as training would, so that matrices matter, biases are not 0 and scales are not 1."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() == 2 and name.endswith("weight"):
@@ -86,7 +86,7 @@ def disturb(model):
 
 
 def weights(model):
-    """Returns the state dict in its file form: a tensor with two names occurs once."""
+    """Returns the state dict as files store it, in which a tensor with two names occurs only once."""
     names = {}
     for name, tensor in model.state_dict().items():
         names.setdefault(tensor.data_ptr(), (name, tensor))

@@ -8,7 +8,7 @@ use crate::{Outcome, check, root};
 
 /// The path of the table.
 const TABLE: &str = "tests/models/DIFFERENCES.md";
-/// The compared models: the test, the test's name for the comparison, and the name in the table.
+/// The compared models, each with its test, the test's name for the comparison, and its name in the table.
 const MODELS: [(&str, &str, &str); 11] = [
     ("mamba", "mamba", "candle-transformers `mamba`"),
     ("mamba2", "mamba2", "candle-transformers `mamba2`"),

@@ -1,6 +1,6 @@
-"""The workloads of `src/generality` in JAX: idiomatic programs, each jitted whole.
+"""The workloads of `src/generality` in JAX: idiomatic programs, each jitted as a whole.
 
-Each module defines functions from sizes and named inputs to named outputs, registered by `@workload`.
+Each module defines functions from sizes and named inputs to named outputs, and registers them with `@workload`.
 """
 
 import importlib
@@ -20,7 +20,7 @@ class Generality:
 
 
 ALL = {}
-"""Every workload by name."""
+"""Every workload, keyed by name."""
 
 
 def workload(*outputs, differentiated=(), loss_is_output=False):

@@ -12,16 +12,16 @@ IMPOSSIBLE = -1e30
 GAMMA = 0.5
 """The temperature of the soft minimum."""
 FAR = 1e8
-"""A cost above that of every path."""
+"""A cost above that of any path."""
 
 
 @workload("loss", differentiated=("logits",), loss_is_output=True)
 def ctc_loss(sizes, logits, labels):
-    # Label 0 is the blank. There is one before and after each label.
+    # Label 0 is the blank. A blank precedes and follows each label.
     blanks = jnp.zeros_like(labels)
     pairs = jnp.stack([blanks, labels], axis=2).reshape(labels.shape[0], -1)
     states = jnp.concatenate([pairs, blanks[:, :1]], axis=1)
-    # A path may skip a blank between two different labels.
+    # A path may skip the blank between two different labels.
     can_skip = jnp.pad(states[:, 2:] != states[:, :-2], ((0, 0), (2, 0)))
     start = jnp.where(jnp.arange(states.shape[1]) == 0, 0.0, IMPOSSIBLE)
     start = jnp.broadcast_to(start, states.shape).astype(logits.dtype)
@@ -40,7 +40,8 @@ def ctc_loss(sizes, logits, labels):
 
 @workload("distance", differentiated=("x",), loss_is_output=True)
 def soft_dtw(sizes, x, y):
-    """Runs over the anti-diagonals. A diagonal is indexed by the position in `x`, after a border element."""
+    """Computes soft dynamic time warping by a scan over the anti-diagonals. Element `i + 1` of a diagonal belongs to
+    position `i` of `x`; element 0 is the border."""
     b, n, m = sizes["B"], sizes["N"], sizes["M"]
     costs = jnp.sum((x[:, :, None] - y[:, None]) ** 2, axis=3)
     # Row i of the skewed costs is row i of the costs, shifted by i.

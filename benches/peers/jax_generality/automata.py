@@ -29,7 +29,7 @@ def sandpile(sizes, pile):
         return jnp.any(pile >= 4) & (steps < sizes["T"])
 
     def topple(state):
-        # Each toppling gives one grain to each of the four neighbours. Grains at the border fall off.
+        # Each toppling moves one grain to each of the four neighbours. At the border, grains fall off.
         pile, steps = state
         topplings = pile >> 2
         padded = jnp.pad(topplings, 1)

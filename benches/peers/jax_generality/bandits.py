@@ -1,4 +1,4 @@
-"""Bandits: the upper confidence bound algorithm on a batch of Bernoulli bandits."""
+"""Multi-armed bandits: the upper confidence bound algorithm on a batch of Bernoulli bandits."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -21,5 +21,5 @@ def ucb(sizes, chances, first, noise):
         return (pulls.at[bandits, arm].add(1), wins.at[bandits, arm].add(reward)), jnp.sum(reward)
 
     (pulls, wins), rewards = lax.scan(step, (jnp.ones_like(wins), wins), (noise, times))
-    # Sums over the bandits: a near tie, decided differently by rounding, barely changes them.
+    # The outputs are sums over the bandits, because rounding may decide a near tie differently, which barely changes a sum.
     return {"pulls": jnp.sum(pulls, axis=0), "wins": jnp.sum(wins, axis=0), "reward": jnp.sum(rewards)}

@@ -1,4 +1,4 @@
-"""Graphical models: the depth of a stereo picture by belief propagation."""
+"""Graphical models: stereo depth estimation by belief propagation."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -15,7 +15,7 @@ def stereo_bp(sizes, costs):
         message = ((belief - from_target)[:, :, None, :] + smoothness).min(3)
         return message - message.min(2, keepdims=True)
 
-    # Each moves the messages to a neighbouring pixel. No message enters at the border.
+    # Each moves the messages to a neighbouring pixel. At the border, incoming messages are zero.
     def down(messages):
         return jnp.pad(messages[:-1], ((1, 0), (0, 0), (0, 0)))
 

@@ -1,4 +1,4 @@
-"""Particle dynamics: bodies under gravity, and a liquid in a periodic box."""
+"""Particle dynamics: gravitating bodies, and a liquid in a periodic box."""
 
 import jax.numpy as jnp
 from jax import lax

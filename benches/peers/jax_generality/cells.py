@@ -22,7 +22,7 @@ def gru(sizes, xs, h0, w, u, b):
 
 @jax.custom_vjp
 def spike(voltage):
-    """1 where the voltage is above the threshold. The derivative is that of a smooth function."""
+    """Returns 1 where the voltage is above the threshold, and 0 elsewhere. The derivative is that of a smooth function."""
     return (voltage > 0).astype(jnp.float32)
 
 

@@ -1,4 +1,4 @@
-"""Sequence layers that scan over chunks of the sequence, and attention over blocks of keys."""
+"""Sequence layers that scan over chunks of a sequence, and attention over blocks of keys."""
 
 import math
 

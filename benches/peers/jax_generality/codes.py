@@ -1,5 +1,5 @@
-"""Error-correcting codes: the Viterbi decoder of a convolutional code, and min-sum decoding of a code with sparse
-parity checks."""
+"""Error-correcting codes: Viterbi decoding of a convolutional code, and min-sum decoding of a low-density parity-check
+code."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,21 +8,23 @@ from jax import lax
 from . import workload
 
 GENERATORS = (0o23, 0o35)
-"""The generators of the convolutional code of constraint length 5. Each gives one bit for each bit of the message."""
+"""The generators of the convolutional code, which has constraint length 5. Each generator produces one bit per bit of
+the message."""
 DEGREE = 6
-"""The number of bits in each parity check. Each bit is in half as many checks."""
+"""The number of bits in each parity check. Each bit takes part in half as many checks."""
 SCALE = 0.75
-"""The factor that corrects the approximation of min-sum decoding."""
+"""The factor that compensates for the approximation of min-sum decoding."""
 
 
 def sent(generator):
-    """Returns the bit that the code sends for each register, by the oldest bit and the new state."""
+    """Returns the register bits that a generator taps, indexed by the oldest bit and the new state."""
     return np.array([[(state | high) & generator for state in range(16)] for high in (0, 16)])
 
 
 @workload("bits")
 def viterbi_decoder(sizes, received):
-    """A state consists of the last four bits. State `s` follows the states `s >> 1` and `s >> 1 | 8`."""
+    """Decodes by the Viterbi algorithm. A state consists of the last four bits; the predecessors of state `s` are
+    `s >> 1` and `s >> 1 | 8`."""
     origins = jnp.array([[state >> 1 | high for state in range(16)] for high in (0, 8)], jnp.int32)
     parity = np.vectorize(lambda bits: bin(bits).count("1") & 1)
     first, second = (jnp.asarray(parity(sent(generator)), jnp.int32) for generator in GENERATORS)
@@ -32,7 +34,7 @@ def viterbi_decoder(sizes, received):
         candidates = metrics[:, origins] + differs(first, 0) + differs(second, 1)
         return jnp.min(candidates, axis=1), jnp.argmin(candidates, axis=1).astype(jnp.int32)
 
-    # The message starts in state 0.
+    # The encoder starts in state 0.
     start = jnp.where(jnp.arange(16) == 0, jnp.int32(0), jnp.int32(1000))
     last, choices = lax.scan(step, jnp.broadcast_to(start, (received.shape[1], 16)), received)
 
@@ -46,7 +48,7 @@ def viterbi_decoder(sizes, received):
 
 @workload("beliefs")
 def min_sum(sizes, llr, checks):
-    """`checks` is the bit at the end of each edge, check by check."""
+    """Decodes by the min-sum algorithm. `checks` is the index of each edge's bit, check by check."""
     b, m = sizes["B"], sizes["M"]
     places = jnp.arange(DEGREE)
 
@@ -55,7 +57,8 @@ def min_sum(sizes, llr, checks):
         inputs = (beliefs[:, checks] - sent).reshape(b, m, DEGREE)
         signs = jnp.where(inputs < 0, -1.0, 1.0)
         magnitudes = jnp.abs(inputs)
-        # The smallest magnitude of the other edges: the second smallest for the edge with the smallest.
+        # The smallest magnitude among the other edges of the check, which is the second smallest for the edge that has
+        # the smallest.
         is_smallest = jnp.argmin(magnitudes, axis=2)[:, :, None] == places
         second = jnp.min(jnp.where(is_smallest, jnp.inf, magnitudes), axis=2)
         others = jnp.where(is_smallest, second[:, :, None], jnp.min(magnitudes, axis=2)[:, :, None])

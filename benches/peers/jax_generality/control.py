@@ -1,4 +1,4 @@
-"""Optimal control: trajectories improved by gradient descent, and rollouts of many policies."""
+"""Optimal control: trajectory optimisation by gradient descent, and rollouts of many policies."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Convolutional recurrences."""
+"""Recurrent networks over images, whose cells use convolutions."""
 
 import jax
 import jax.numpy as jnp

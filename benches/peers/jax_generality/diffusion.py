@@ -1,4 +1,4 @@
-"""Partial differential equations: waves in a medium, and two substances that react and diffuse."""
+"""Partial differential equations: waves in an inhomogeneous medium, and a reaction-diffusion system."""
 
 import jax.numpy as jnp
 from jax import lax

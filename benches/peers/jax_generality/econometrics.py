@@ -1,4 +1,4 @@
-"""Econometrics: volatility models and exponential smoothing. Technical indicators of many assets."""
+"""Econometrics: volatility models, exponential smoothing, and technical indicators of many assets."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -1,4 +1,4 @@
-"""Eigenvalue iterations."""
+"""Eigenvalues by power iteration."""
 
 import jax.numpy as jnp
 from jax import lax

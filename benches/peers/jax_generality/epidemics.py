@@ -1,4 +1,4 @@
-"""Epidemiology: the fit of a compartment model to reported cases, and random infections of individuals."""
+"""Epidemiology: fitting a compartment model to reported cases, and simulating infections of individuals."""
 
 import jax
 import jax.numpy as jnp

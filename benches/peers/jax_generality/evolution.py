@@ -8,7 +8,7 @@ from . import workload
 
 
 def rastrigin(x):
-    """Rastrigin's function of each row."""
+    """Computes Rastrigin's function of each row."""
     return 10 * x.shape[1] + (x**2 - 10 * jnp.cos(2 * jnp.pi * x)).sum(1)
 
 

@@ -1,4 +1,4 @@
-"""Digital filters, and adaptive filters."""
+"""Digital filters, fixed and adaptive."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -1,4 +1,4 @@
-"""Option pricing: American options on a lattice, and European options on simulated paths."""
+"""Option pricing: American options on a binomial tree, and European options on simulated paths."""
 
 import math
 

@@ -6,7 +6,7 @@ from jax import lax
 from . import workload
 
 DAMPING = 0.85
-"""The probability of following an edge."""
+"""The probability of following an edge, as opposed to jumping to a random node."""
 
 
 @workload("rank", "changes")
@@ -29,7 +29,7 @@ def pagerank(sizes, source, target):
 
 @workload("distance")
 def bellman_ford(sizes, source, target, weight):
-    """Computes the distances from node 0; -1 for nodes that it does not reach."""
+    """Computes the distances from node 0. The distance of an unreachable node is -1."""
 
     def goes_on(state):
         _, changed, count = state
@@ -53,7 +53,7 @@ def connected_components(sizes, source, target):
         labels, _ = state
         next = labels.at[target].min(labels[source])
         next = next.at[source].min(next[target])
-        # Each node takes the label of the node that its label names.
+        # Each node takes the label of the node to which its own label points.
         next = next[next]
         return next, jnp.any(next != labels)
 

@@ -1,4 +1,4 @@
-"""Checksums and generators: CRC-32 with a table, and xorshift generators with a histogram of their numbers."""
+"""Checksums and random number generators: table-driven CRC-32, and xorshift generators with a histogram of their numbers."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +8,7 @@ from . import workload
 
 
 def checksums():
-    """Returns the checksum of each byte, by the reversed polynomial of CRC-32."""
+    """Returns the lookup table of CRC-32: the checksum of each byte under the reversed polynomial."""
     sums = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         sums = np.where(sums & 1 == 1, (sums >> 1) ^ np.uint32(0xEDB88320), sums >> 1)
@@ -36,6 +36,6 @@ def xorshift(sizes, seeds):
         return state, state
 
     last, drawn = lax.scan(step, seeds, length=sizes["T"])
-    # The histogram of the highest eight bits.
+    # Counts how often each value of the highest eight bits occurs.
     bins = (drawn >> 24).astype(jnp.int32).reshape(-1)
     return {"last": last.astype(jnp.int32), "counts": jnp.zeros(256, jnp.int32).at[bins].add(1)}

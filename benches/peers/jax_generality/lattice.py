@@ -1,4 +1,4 @@
-"""Lattice models: the Ising model, with Metropolis updates of the colours of a checkerboard in turn."""
+"""Lattice models: the Ising model, with Metropolis updates that alternate between the two colours of a checkerboard."""
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +8,8 @@ from jax import lax
 from . import workload
 
 ACCEPTANCE = np.array([1, 1, 1, 0.20189652, 0.040762204], np.float32)
-"""The probability of accepting a flip by the number of aligned minus opposite neighbours, -4, -2, 0, 2 or 4, at the
-inverse temperature 0.4."""
+"""The probability of accepting a flip, at inverse temperature 0.4. It is indexed by the number of aligned minus the
+number of opposite neighbours: -4, -2, 0, 2 or 4."""
 
 
 @workload("spins", "magnetisation")
@@ -20,7 +20,7 @@ def ising(sizes, bits, key):
     def step(state, _):
         spins, key = state
         key, own = jax.random.split(key)
-        # Each site is updated once in a step, so one draw serves both colours.
+        # A step updates each site once, so one draw serves both colours.
         uniform = jax.random.uniform(own, spins.shape)
         for colour in range(2):
             neighbours = jnp.roll(spins, 1, 0) + jnp.roll(spins, -1, 0) + jnp.roll(spins, 1, 1) + jnp.roll(spins, -1, 1)

@@ -1,4 +1,4 @@
-"""Number theory: the lengths of Collatz sequences, and powers modulo a number."""
+"""Number theory: the lengths of Collatz sequences, and modular exponentiation."""
 
 import jax.numpy as jnp
 from jax import lax

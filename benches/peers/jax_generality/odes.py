@@ -1,4 +1,4 @@
-"""Ordinary differential equations with fixed and with adaptive steps, and a model of neurons."""
+"""Ordinary differential equations with fixed and with adaptive step sizes, and a model of neurons."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Order statistics: a moving median, and a transposition network that sorts."""
+"""Order statistics: a moving median, and sorting by an odd-even transposition network."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -6,8 +6,8 @@ from jax import lax
 from . import workload
 
 UNIT = 1 / 256
-"""The resolution of all inputs. The states, the weights and their running sums are then exact in f32, so that every
-subject resamples the same particles."""
+"""The resolution of all inputs. It makes the states, the weights and their running sums exact in f32, so every subject
+resamples the same particles."""
 LEAST = 1 / 256
 """The smallest weight."""
 WIDTH = 4.0
@@ -26,7 +26,7 @@ def bootstrap_filter(sizes, observations, positions, noise, offsets):
         weights = jnp.maximum(1.0 - jnp.abs(observation - position) / WIDTH, LEAST)
         total = jnp.sum(weights)
         estimate = jnp.sum(weights * position) / total
-        # The ancestor of particle i is the first whose cumulative weight exceeds (i + offset) / P of the total.
+        # The ancestor of particle i is the first particle whose cumulative weight exceeds (i + offset) / P of the total.
         cumulative = jnp.cumsum(weights) * p
         points = (numbers + offset) * total
         ancestors = jnp.searchsorted(cumulative, points, side="right", method="compare_all")

@@ -1,4 +1,4 @@
-"""Fractals, and pictures of scenes by ray marching."""
+"""Fractals, and scenes rendered by ray marching."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ def mandelbrot(sizes, re, im):
 
 
 def scene(points):
-    """The distance from each point to a ball, a ring and the ground, which blend into each other."""
+    """Returns the distance from each point to a scene of a ball, a ring and the ground, which blend into each other."""
     x, y, z = points[:, 0], points[:, 1], points[:, 2]
     ball = jnp.sqrt((x + 0.9) ** 2 + (y - 0.9) ** 2 + z**2) - 0.8
     ring = jnp.sqrt((x - 0.9) ** 2 + (z - 0.3) ** 2) - 0.7

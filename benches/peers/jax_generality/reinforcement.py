@@ -7,13 +7,13 @@ from jax import lax
 from . import workload
 
 DISCOUNT = 0.95
-"""The factor by which a step discounts later rewards."""
+"""The factor by which each step discounts later rewards."""
 RATE = 0.1
 """The learning rate of Q-learning."""
 SLIP = 0.2
 """The probability that an action leaves the state unchanged."""
 LAMBDA = 0.9
-"""The decay of generalised advantage estimation."""
+"""The decay parameter of generalised advantage estimation."""
 TOLERANCE = 1e-4
 """Value iteration ends when no value changes by more than this."""
 

@@ -1,4 +1,4 @@
-"""Gradient-based samplers: Hamiltonian Monte Carlo and Langevin dynamics, for batches of chains."""
+"""Gradient-based samplers for batches of chains: Hamiltonian Monte Carlo and Langevin dynamics."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ def hmc(sizes, features, labels, start, key):
     signs = (labels * 2 - 1).astype(features.dtype)
 
     def potential(weights):
-        """The negative logarithm of the posterior density, for each chain, with a standard normal prior."""
+        """The negative log-density of the posterior for each chain, under a standard normal prior."""
         margins = (weights @ features.T) * signs
         return jnp.sum(softplus(-margins), axis=1) + 0.5 * jnp.sum(weights**2, axis=1)
 
@@ -38,7 +38,7 @@ def hmc(sizes, features, labels, start, key):
         momentum = jax.random.normal(for_momentum, old.shape)
         half = momentum - LEAP / 2 * slope(old)
         new, end = lax.fori_loop(0, sizes["L"], leap, (old, half))
-        # The last leap was half a step of the momentum too long.
+        # Undo half of the last momentum step: the leapfrog method ends with a half step.
         end = end + LEAP / 2 * slope(new)
         uniform = jax.random.uniform(for_acceptance, old.shape[:1])
         accepted = jnp.log(uniform) < energy(old, momentum) - energy(new, end)
@@ -52,7 +52,7 @@ def hmc(sizes, features, labels, start, key):
 @workload("last", "energies")
 def langevin(sizes, start, centres, key):
     def energy(x):
-        """The negative logarithm of the density of a mixture of normal distributions, for each chain."""
+        """The negative log-density of a mixture of normal distributions, for each chain."""
         return -logsumexp(-0.5 * jnp.sum((x[:, None] - centres) ** 2, axis=2), axis=1)
 
     slope = jax.grad(lambda x: jnp.sum(energy(x)))

@@ -20,7 +20,7 @@ def beam_search(sizes, embed, u, out, h0):
         hidden = jnp.take_along_axis(hidden, parents[:, :, None], axis=1)
         return (tokens, scores, hidden), (tokens, parents)
 
-    # All beams start with token 0. Only the first beam counts at first, because they are all the same.
+    # All beams start with token 0. They are identical, so at first only the first beam counts.
     scores = jnp.where(jnp.arange(k) == 0, jnp.float32(0), jnp.float32(-1e9))
     hidden = jnp.broadcast_to(h0[:, None], (b, k, h0.shape[1]))
     start = (jnp.zeros((b, k), jnp.int32), jnp.broadcast_to(scores, (b, k)), hidden)

@@ -12,7 +12,7 @@ MULTIPLIERS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F], np.uint
 
 @workload("sketch", "counts")
 def count_min(sizes, items, queries):
-    """The width of the sketch is a power of two."""
+    """Runs a count-min sketch whose width is a power of two."""
     width = sizes["W"]
     shift = 32 - (width.bit_length() - 1)
     multipliers = jnp.asarray(MULTIPLIERS)[:, None]

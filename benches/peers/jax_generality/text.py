@@ -1,4 +1,4 @@
-"""Automata over text: a deterministic automaton that reads a batch of strings."""
+"""Text automata: a deterministic finite automaton that reads a batch of strings."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -1,4 +1,4 @@
-"""Tracking filters."""
+"""Kalman filters for tracking."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -1,4 +1,4 @@
-"""Training loops: gradients inside of scans over minibatches."""
+"""Training loops: gradients inside scans over minibatches."""
 
 import jax
 import jax.numpy as jnp

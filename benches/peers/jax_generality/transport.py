@@ -1,4 +1,4 @@
-"""Optimal transport with entropic regularisation."""
+"""Entropy-regularised optimal transport."""
 
 import math
 

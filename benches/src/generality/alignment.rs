@@ -32,11 +32,11 @@ const IMPOSSIBLE: f64 = -1e30;
 fn ctc_loss(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("ctc_loss", |g| {
         let (logits, labels) = (g.input("logits", "f32[T,B,V]"), g.input("labels", "i32[B,L]"));
-        // Label 0 is the blank. There is one before and after each label.
+        // Label 0 is the blank. A blank precedes and follows each label.
         let blanks = labels.zeros_like();
         let pairs = stack(&[blanks, labels], 2).reshape([labels.dim(0), labels.dim(1) * 2]);
         let states = concat(&[pairs, blanks.slice(1, ..1)], 1);
-        // A path may skip a blank between two different labels.
+        // A path may skip the blank between two different labels.
         let can_skip = states.slice(1, 2..).ne(states.slice(1, ..-2)).pad(1, 2, 0, 0.0);
         let start = select(iota(states.dim(1), DType::I32).eq(0), 0.0, IMPOSSIBLE).broadcast_to(states.shape());
         let (last, ()) = scan(start, logits.log_softmax(2), |alpha, log_probabilities| {
@@ -56,10 +56,11 @@ fn dtw_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
 
 /// The temperature of the soft minimum.
 const GAMMA: f64 = 0.5;
-/// A cost above that of every path.
+/// A cost above that of any path.
 const FAR: f64 = 1e8;
 
-/// Runs over the anti-diagonals. A diagonal is indexed by the position in `x`, after a border element.
+/// Computes soft dynamic time warping by a scan over the anti-diagonals. Element `i + 1` of a diagonal belongs to
+/// position `i` of `x`; element 0 is the border.
 fn soft_dtw(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, n, m, d] = ["B", "N", "M", "D"].map(|letter| sizes.get(letter));
     Graph::build("soft_dtw", |g| {

@@ -48,7 +48,7 @@ fn life(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Draws a pile whose mean height is just below that of a critical pile.
+/// Draws a sandpile whose mean height is just below the critical one.
 fn sandpile_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("pile", numbers.integers(&[sizes.get("H"), sizes.get("W")], DType::I32, 0, 5))]
 }
@@ -62,7 +62,7 @@ fn sandpile(sizes: &Sizes) -> funcify::Result<Graph> {
             start,
             |(pile, _)| pile.ge(4).any(..),
             |(pile, steps)| {
-                // Each toppling gives one grain to each of the four neighbours. Grains at the border fall off.
+                // Each toppling moves one grain to each of the four neighbours. At the border, grains fall off.
                 let topplings = pile >> 2;
                 let padded = topplings.pad(0, 1, 1, 0.0).pad(1, 1, 1, 0.0);
                 let (rows, columns) = (padded.slice(1, 1..-1), padded.slice(0, 1..-1));

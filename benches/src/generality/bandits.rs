@@ -1,4 +1,4 @@
-//! Bandits: the upper confidence bound algorithm on a batch of Bernoulli bandits.
+//! Multi-armed bandits: the upper confidence bound algorithm on a batch of Bernoulli bandits.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,8 @@ fn ucb(_: &Sizes) -> funcify::Result<Graph> {
                 let pulls = pulls.scatter(1, arm, reward.ones_like(), ScatterMode::Add);
                 ((pulls, wins.scatter(1, arm, reward, ScatterMode::Add)), reward.sum(..))
             });
-        // Sums over the bandits: a near tie, decided differently by rounding, barely changes them.
+        // The outputs are sums over the bandits, because rounding may decide a near tie differently, which barely
+        // changes a sum.
         BTreeMap::from([("pulls", pulls.sum(0)), ("wins", wins.sum(0)), ("reward", rewards.sum(0))])
     })
 }

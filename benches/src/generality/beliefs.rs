@@ -1,4 +1,4 @@
-//! Graphical models: the depth of a stereo picture by belief propagation.
+//! Graphical models: stereo depth estimation by belief propagation.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("costs", numbers.uniform(&[n, n, l], 0.0, 1.0))]
 }
 
-/// Loopy belief propagation on a grid. Neighbours with different labels cost more, up to a limit.
+/// Runs loopy belief propagation on a grid. The cost of two neighbours grows with the difference of their labels, up to
+/// a limit.
 fn stereo_bp(sizes: &Sizes) -> funcify::Result<Graph> {
     let [n, l, steps] = ["N", "L", "T"].map(|letter| sizes.get(letter));
     Graph::build("stereo_bp", |g| {
@@ -29,7 +30,8 @@ fn stereo_bp(sizes: &Sizes) -> funcify::Result<Graph> {
             let message = ((belief - from_target).unsqueeze(2) + smoothness).min(3);
             message - message.min(2).unsqueeze(2)
         };
-        // Moves the messages to the next or the previous pixel along an axis. No message enters at the border.
+        // Moves the messages to the next or the previous pixel along an axis. At the border, incoming messages are
+        // zero.
         let forward = |messages: Value, axis: i64| messages.slice(axis, ..-1).pad(axis, 1, 0, 0.0);
         let backward = |messages: Value, axis: i64| messages.slice(axis, 1..).pad(axis, 0, 1, 0.0);
         let start = [full([n, n, l], DType::F32, 0.0); 4];

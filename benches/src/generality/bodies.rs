@@ -1,4 +1,4 @@
-//! Particle dynamics: bodies under gravity, and a liquid in a periodic box.
+//! Particle dynamics: gravitating bodies, and a liquid in a periodic box.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ fn body_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// The leapfrog method for all pairs of bodies, whose forces are softened at short distances.
+/// Integrates the motion of bodies by the leapfrog method. All pairs of bodies attract each other, with forces that are
+/// softened at short distances.
 fn n_body(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("n_body", |g| {
@@ -50,10 +51,10 @@ fn n_body(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The distance of neighbours in the initial lattice.
+/// The distance between neighbours in the initial lattice.
 const SPACING: f64 = 1.2;
 
-/// The particles start near the points of a cubic lattice.
+/// Draws particles near the points of a cubic lattice.
 fn liquid_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let side = sizes.get("S");
     let n = side * side * side;
@@ -64,7 +65,8 @@ fn liquid_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("positions", positions), ("velocities", numbers.normal(&[n, 3], 0.5))]
 }
 
-/// Velocity Verlet with the Lennard-Jones potential, which is cut off at a distance of 2.5.
+/// Integrates the motion of the particles by the velocity Verlet method, with the Lennard-Jones potential cut off at a
+/// distance of 2.5.
 fn lennard_jones(sizes: &Sizes) -> funcify::Result<Graph> {
     let (steps, length) = (sizes.get("T"), SPACING * sizes.get("S") as f64);
     Graph::build("lennard_jones", |g| {

@@ -30,7 +30,7 @@ fn gru_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// A gated recurrent unit.
+/// Runs a gated recurrent unit over a sequence.
 fn gru(sizes: &Sizes) -> funcify::Result<Graph> {
     let h = sizes.get("H");
     Graph::build("gru", |g| {
@@ -61,7 +61,7 @@ fn lif_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// 1 where the voltage is above the threshold. The derivative is that of a smooth function.
+/// Returns 1 where the voltage is above the threshold, and 0 elsewhere. The derivative is that of a smooth function.
 fn spike(voltage: Value) -> Value {
     let fires = |voltage: Value| voltage.gt(0.0).cast(DType::F32);
     custom_vjp(
@@ -72,7 +72,7 @@ fn spike(voltage: Value) -> Value {
     )
 }
 
-/// Leaky neurons that integrate their input, fire, and are reset. A leaky readout sums their spikes.
+/// Runs leaky integrate-and-fire neurons. A leaky readout sums their spikes.
 fn lif(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, h, o] = ["B", "H", "O"].map(|letter| sizes.get(letter));
     Graph::build("lif", |g| {

@@ -1,4 +1,4 @@
-//! Sequence layers that scan over chunks of the sequence, and attention over blocks of keys.
+//! Sequence layers that scan over chunks of a sequence, and attention over blocks of keys.
 
 use funcify::{DType, Graph, eye, full, scan, select, tri_mask};
 
@@ -36,7 +36,8 @@ fn mamba2_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// The state space layer of Mamba-2. Within a chunk it is a masked matrix product; the state links the chunks.
+/// Runs the state space layer of Mamba-2. Within a chunk, the layer is a masked matrix product; a state connects the
+/// chunks.
 fn mamba2_chunked(sizes: &Sizes) -> funcify::Result<Graph> {
     let [q, h, p, n] = ["Q", "H", "P", "N"].map(|letter| sizes.get(letter));
     Graph::build("mamba2_chunked", |g| {
@@ -68,8 +69,9 @@ fn delta_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// The delta rule: each key's value in the state moves towards the new value. A chunk needs the inverse of `I + A` for
-/// a strictly triangular matrix `A`, which is `(I - A) (I + A^2) (I + A^4) ...`.
+/// Runs linear attention with the delta rule, which moves the value that the state stores for a key towards the new
+/// value. A chunk needs the inverse of `I + A` for a strictly triangular matrix `A`, which is `(I - A) (I + A^2) (I +
+/// A^4) ...`.
 fn delta_rule(sizes: &Sizes) -> funcify::Result<Graph> {
     let [length, h, d] = ["Q", "H", "D"].map(|letter| sizes.get(letter));
     Graph::build("delta_rule", |g| {
@@ -105,7 +107,8 @@ fn attention_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Attention that keeps the largest score so far, the sum of the exponentials, and the weighted sum of the values.
+/// Computes attention block by block. The carry holds the largest score so far, the sum of the exponentials, and the
+/// weighted sum of the values.
 fn flash_attention(sizes: &Sizes) -> funcify::Result<Graph> {
     let scale = (sizes.get("D") as f64).sqrt().recip();
     Graph::build("flash_attention", |g| {

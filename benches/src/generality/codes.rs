@@ -1,5 +1,5 @@
-//! Error-correcting codes: the Viterbi decoder of a convolutional code, and min-sum decoding of a code with sparse
-//! parity checks.
+//! Error-correcting codes: Viterbi decoding of a convolutional code, and min-sum decoding of a low-density parity-check
+//! code.
 
 use funcify::ops::ScatterMode;
 use funcify::{
@@ -23,15 +23,16 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// The generators of the convolutional code of constraint length 5. Each gives one bit for each bit of the message.
+/// The generators of the convolutional code, which has constraint length 5. Each generator produces one bit per bit of
+/// the message.
 const GENERATORS: [usize; 2] = [0o23, 0o35];
 
-/// Returns the two bits that the code sends for the last five bits of a message.
+/// Returns the two bits that the encoder sends for the last five bits of a message.
 fn sent(register: usize) -> [i32; 2] {
     GENERATORS.map(|generator| ((register & generator).count_ones() % 2) as i32)
 }
 
-/// Encodes random messages, and inverts one bit in twenty.
+/// Encodes random messages, and flips one bit in twenty.
 fn received(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, b] = ["T", "B"].map(|letter| sizes.get(letter));
     let mut registers = vec![0; b];
@@ -45,7 +46,8 @@ fn received(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("received", HostTensor::from_vec(bits, [t, b, 2]).expect("there are two bits for each bit of a message"))]
 }
 
-/// A state consists of the last four bits. State `s` follows the states `s >> 1` and `s >> 1 | 8`.
+/// Decodes by the Viterbi algorithm. A state consists of the last four bits; the predecessors of state `s` are `s >> 1`
+/// and `s >> 1 | 8`.
 fn viterbi_decoder(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("viterbi_decoder", |g| {
         let received = g.input("received", "i32[T,B,2]");
@@ -54,7 +56,7 @@ fn viterbi_decoder(_: &Sizes) -> funcify::Result<Graph> {
             constant([0, 16].map(|high| std::array::from_fn::<i32, 16, _>(|state| sent(state | high)[generator])))
         });
         let origins = constant(origins);
-        // The message starts in state 0.
+        // The encoder starts in state 0.
         let start = select(iota(16, DType::I32).eq(0), constant(0i32), constant(1000i32));
         let start = start.broadcast_to([received.dim(1), Dim::from(16)]);
         let (last, choices) = scan(start, received, |metrics, received| {
@@ -73,14 +75,14 @@ fn viterbi_decoder(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The number of bits in each parity check. Each bit is in half as many checks.
+/// The number of bits in each parity check. Each bit takes part in half as many checks.
 const DEGREE: usize = 6;
-/// The factor that corrects the approximation of min-sum decoding.
+/// The factor that compensates for the approximation of min-sum decoding.
 const SCALE: f64 = 0.75;
-/// The deviation of the noise of the channel.
+/// The standard deviation of the channel's noise.
 const DEVIATION: f64 = 0.8;
 
-/// Draws a random regular code, and transmissions of the code word of zeros.
+/// Draws a random regular code, and noisy transmissions of the all-zero code word.
 fn noisy(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let (b, m) = (sizes.get("B"), sizes.get("M"));
     let mut ends: Vec<i32> = (0..m * DEGREE).map(|end| (end / (DEGREE / 2)) as i32).collect();
@@ -100,7 +102,7 @@ fn min_sum(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = ScanOptions::new().length(sizes.get("T"));
     Graph::build("min_sum", |g| {
         let llr = g.input("llr", format!("f32[{b},{}]", 2 * m).as_str());
-        // The bit at the end of each edge, check by check.
+        // The index of each edge's bit, check by check.
         let bits = g.input("checks", format!("i32[{}]", m * DEGREE).as_str());
         let targets = bits.unsqueeze(0).broadcast_to([b, m * DEGREE]);
         let places = iota(DEGREE, DType::I64);
@@ -109,7 +111,8 @@ fn min_sum(sizes: &Sizes) -> funcify::Result<Graph> {
                 let inputs = (beliefs.take(1, bits) - sent).reshape([b, m, DEGREE]);
                 let signs = select(inputs.lt(0.0), -1.0, 1.0);
                 let magnitudes = inputs.abs();
-                // The smallest magnitude of the other edges: the second smallest for the edge with the smallest.
+                // The smallest magnitude among the other edges of the check, which is the second smallest for the edge
+                // that has the smallest.
                 let is_smallest = magnitudes.argmin(2).unsqueeze(2).eq(places);
                 let second = select(is_smallest, f64::INFINITY, magnitudes).min(2);
                 let others = select(is_smallest, second.unsqueeze(2), magnitudes.min(2).unsqueeze(2));

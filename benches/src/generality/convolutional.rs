@@ -1,4 +1,4 @@
-//! Convolutional recurrences.
+//! Recurrent networks over images, whose cells use convolutions.
 
 use funcify::ops::ConvOptions;
 use funcify::{DType, Graph, Value, concat, full, scan};
@@ -22,7 +22,7 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// A gated recurrent unit whose products are convolutions of images.
+/// Runs a gated recurrent unit in which convolutions of images replace the matrix products.
 fn conv_gru(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, c, h, n] = ["B", "C", "H", "N"].map(|letter| sizes.get(letter));
     Graph::build("conv_gru", |g| {

@@ -1,4 +1,4 @@
-//! Partial differential equations: waves in a medium, and two substances that react and diffuse.
+//! Partial differential equations: waves in an inhomogeneous medium, and a reaction-diffusion system.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// The source is a bump in the upper half of the field.
+/// Draws the speed of waves and a source signal. The source is a bump in the upper half of the field.
 fn wave_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, n] = ["T", "N"].map(|letter| sizes.get(letter));
     let place = HostTensor::from_fn(DType::F32, &[n, n], |index| {
@@ -31,7 +31,8 @@ fn wave_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("speed", numbers.uniform(&[n, n], 0.3, 0.6)), ("place", place), ("source", numbers.normal(&[t], 1.0))]
 }
 
-/// A leapfrog scheme for the wave equation. The field is 0 beyond its border, and a row near the border is recorded.
+/// Solves the wave equation by a leapfrog scheme. The field is 0 beyond its border. The output records one row near the
+/// border at each step.
 fn wave(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("wave", |g| {
         let (speed, place) = (g.input("speed", "f32[N,N]"), g.input("place", "f32[N,N]"));

@@ -1,4 +1,4 @@
-//! Econometrics: volatility models and exponential smoothing. Technical indicators of many assets.
+//! Econometrics: volatility models, exponential smoothing, and technical indicators of many assets.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,8 @@ fn garch_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// The mean negative log-likelihood of GARCH(1,1), whose variance is that of the last step and its squared return.
+/// Computes the mean negative log-likelihood of GARCH(1,1), in which the variance depends on the variance and the
+/// squared return of the previous step.
 fn garch(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("garch", |g| {
         let returns = g.input("returns", "f32[T,B]");
@@ -51,7 +52,7 @@ fn garch(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Series with a trend, a season and noise.
+/// Draws series with a trend, a season and noise.
 fn holt_winters_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, b, m] = ["T", "B", "M"].map(|letter| sizes.get(letter));
     let series = HostTensor::from_fn(DType::F32, &[t, b], |index| {
@@ -67,7 +68,8 @@ fn holt_winters_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// The mean squared error of the forecasts one step ahead. The carry holds the last season, oldest first.
+/// Computes the mean squared error of one-step forecasts by Holt-Winters smoothing. The carry holds the last season,
+/// oldest value first.
 fn holt_winters(sizes: &Sizes) -> funcify::Result<Graph> {
     let season = sizes.get("M");
     Graph::build("holt_winters", |g| {
@@ -88,7 +90,7 @@ fn holt_winters(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Random walks.
+/// Draws prices that follow random walks.
 fn prices(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, a] = ["T", "A"].map(|letter| sizes.get(letter));
     let mut now = vec![100.0; a];
@@ -99,7 +101,8 @@ fn prices(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("prices", walks)]
 }
 
-/// The relative strength index over 14 steps, and the histogram of the moving average convergence and divergence.
+/// Computes the relative strength index (RSI) over 14 steps, and the histogram of the moving average
+/// convergence/divergence (MACD).
 fn rsi(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("rsi", |g| {
         let prices = g.input("prices", "f32[T,A]");

@@ -1,4 +1,4 @@
-//! Eigenvalue iterations.
+//! Eigenvalues by power iteration.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("power_iteration", "eigenvalue iterations", inputs, power_iteration)
 }];
 
-/// A factor of the matrix, with columns of decreasing length.
+/// Draws a factor `F` of the matrix `F Fᵀ`, with columns of decreasing length.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [n, k] = ["N", "K"].map(|letter| sizes.get(letter));
     let factor = numbers.normal(&[n, n], (n as f64).sqrt().recip());
@@ -23,7 +23,7 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("factor", factor), ("starts", numbers.normal(&[k, n], 1.0))]
 }
 
-/// The largest eigenvalues of a symmetric matrix. Each one found is removed from the matrix.
+/// Computes the largest eigenvalues of a symmetric matrix. Each eigenvalue is deflated once it is found.
 fn power_iteration(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("power_iteration", |g| {

@@ -32,7 +32,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// Rastrigin's function of each row.
+/// Computes Rastrigin's function of each row.
 fn rastrigin(x: Value, dimensions: usize) -> Value {
     10.0 * dimensions as f64 + (x.square() - 10.0 * (TAU * x).cos()).sum(1)
 }
@@ -41,7 +41,8 @@ fn strategy_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("mean", numbers.normal(&[sizes.get("D")], 2.0)), ("key", HostTensor::from([0u32, 7]))]
 }
 
-/// A strategy that moves the mean against the samples, weighted by their ranks.
+/// Runs an evolution strategy, which moves the mean towards the samples with low costs. The samples are weighted by
+/// rank.
 fn evolution_strategy(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, p, d] = ["T", "P", "D"].map(|letter| sizes.get(letter));
     Graph::build("evolution_strategy", |g| {
@@ -67,7 +68,7 @@ fn differential_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Each candidate competes with a mixture of itself and of three parents.
+/// Runs differential evolution. Each candidate competes with a mixture of itself and three parents.
 fn differential_evolution(sizes: &Sizes) -> funcify::Result<Graph> {
     let d = sizes.get("D");
     Graph::build("differential_evolution", |g| {

@@ -1,4 +1,4 @@
-//! Digital filters, and adaptive filters.
+//! Digital filters, fixed and adaptive.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// Each section has the coefficients b0, b1, b2, a1, a2, with poles inside the unit circle.
+/// Draws filters whose sections have the coefficients b0, b1, b2, a1, a2, with poles inside the unit circle.
 fn biquad_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, c] = ["T", "C"].map(|letter| sizes.get(letter));
     let mut sections = Vec::new();
@@ -41,7 +41,7 @@ fn biquad_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("sections", sections), ("signal", numbers.normal(&[t, c], 1.0))]
 }
 
-/// Four second-order sections in the transposed direct form II.
+/// Runs a cascade of four second-order sections, each in transposed direct form II.
 fn biquad_cascade(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("biquad_cascade", |g| {
         let (sections, signal) = (g.input("sections", "f32[4,5]"), g.input("signal", "f32[T,C]"));
@@ -64,7 +64,7 @@ fn lms_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("signal", numbers.normal(&[t, b], 1.0)), ("desired", numbers.normal(&[t, b], 1.0))]
 }
 
-/// The normalised least mean squares algorithm. The carry holds the latest samples, newest first.
+/// Runs the normalised least mean squares algorithm. The carry holds the latest samples, newest first.
 fn lms(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     Graph::build("lms", |g| {
@@ -86,7 +86,7 @@ fn rls_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("regressors", numbers.normal(&[t, b, k], 1.0)), ("desired", numbers.normal(&[t, b], 1.0))]
 }
 
-/// Recursive least squares, which forgets old samples slowly.
+/// Runs recursive least squares, which slowly forgets old samples.
 fn rls(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     Graph::build("rls", |g| {

@@ -1,4 +1,4 @@
-//! Option pricing: American options on a lattice, and European options on simulated paths.
+//! Option pricing: American options on a binomial tree, and European options on simulated paths.
 
 use funcify::{DType, Graph, HostTensor, ScanOptions, full, iota, random, scan_with};
 
@@ -26,7 +26,8 @@ fn strikes(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("strikes", numbers.uniform(&[sizes.get("B")], 80.0, 120.0))]
 }
 
-/// Backward induction for American puts that expire after one year. Column `j` of a step belongs to `j` moves up.
+/// Prices American puts that expire after one year, by backward induction. Column `j` of a step belongs to `j` upward
+/// moves.
 fn binomial_american(sizes: &Sizes) -> funcify::Result<Graph> {
     let n = sizes.get("N");
     let step = 1.0 / n as f64;
@@ -50,7 +51,8 @@ fn heston_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("strikes", numbers.uniform(&[sizes.get("B")], 80.0, 120.0)), ("key", HostTensor::from([0u32, 42]))]
 }
 
-/// Euler steps with full truncation of the variance. The prices are of calls that expire after one year.
+/// Prices European calls that expire after one year, on paths of the Heston model. The paths are simulated by Euler
+/// steps with full truncation of the variance.
 fn heston_paths(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, n] = ["T", "N"].map(|letter| sizes.get(letter));
     let step = 1.0 / steps as f64;

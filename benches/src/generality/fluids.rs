@@ -21,7 +21,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// The nine velocities of the lattice, and their weights.
+/// The nine velocities of the lattice, with their weights.
 const X: [i64; 9] = [0, 1, 0, -1, 0, 1, -1, -1, 1];
 const Y: [i64; 9] = [0, 0, 1, 0, -1, 1, 1, -1, -1];
 const WEIGHTS: [f64; 9] =
@@ -60,7 +60,7 @@ fn lattice_boltzmann(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The length of a step, in a unit in which waves travel one cell in about one unit of time.
+/// The time step. Waves travel about one cell per unit of time.
 const STEP: f64 = 0.2;
 
 fn water_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
@@ -72,7 +72,8 @@ fn water_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// A forward-backward scheme on a staggered, periodic grid, with rotation and drag.
+/// Solves the shallow water equations by a forward-backward scheme on a staggered, periodic grid, with rotation and
+/// drag.
 fn shallow_water(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("shallow_water", |g| {

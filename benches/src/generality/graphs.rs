@@ -42,7 +42,7 @@ fn weighted_edges(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     inputs
 }
 
-/// The probability of following an edge.
+/// The probability of following an edge, as opposed to jumping to a random node.
 const DAMPING: f64 = 0.85;
 
 fn pagerank(sizes: &Sizes) -> funcify::Result<Graph> {
@@ -67,7 +67,7 @@ fn pagerank(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Computes the distances from node 0; -1 for nodes that it does not reach.
+/// Computes the distances from node 0. The distance of an unreachable node is -1.
 fn bellman_ford(sizes: &Sizes) -> funcify::Result<Graph> {
     let n = sizes.get("N");
     Graph::build("bellman_ford", |g| {
@@ -98,7 +98,7 @@ fn connected_components(sizes: &Sizes) -> funcify::Result<Graph> {
             |(labels, _)| {
                 let forward = labels.scatter(0, target, labels.take(0, source), ScatterMode::Min);
                 let both = forward.scatter(0, source, forward.take(0, target), ScatterMode::Min);
-                // Each node takes the label of the node that its label names.
+                // Each node takes the label of the node to which its own label points.
                 let next = both.take(0, both);
                 (next, next.ne(labels).any(0))
             },

@@ -1,4 +1,4 @@
-//! Hidden Markov models: the forward algorithm in logarithms, and the most likely path.
+//! Hidden Markov models: the forward algorithm in log space, and the most likely path.
 
 use funcify::{DType, Graph, scan};
 

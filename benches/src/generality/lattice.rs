@@ -1,4 +1,4 @@
-//! Lattice models: the Ising model, with Metropolis updates of the colours of a checkerboard in turn.
+//! Lattice models: the Ising model, with Metropolis updates that alternate between the two colours of a checkerboard.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("ising", "lattice models", inputs, ising)
 }];
 
-/// The probability of accepting a flip by the number of aligned minus opposite neighbours, -4, -2, 0, 2 or 4, at the
-/// inverse temperature 0.4.
+/// The probability of accepting a flip, at inverse temperature 0.4. It is indexed by the number of aligned minus the
+/// number of opposite neighbours: -4, -2, 0, 2 or 4.
 const ACCEPTANCE: [f32; 5] = [1.0, 1.0, 1.0, 0.201_896_52, 0.040_762_204];
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
@@ -36,7 +36,7 @@ fn ising(sizes: &Sizes) -> funcify::Result<Graph> {
         let colours = (iota(bits.dim(0), DType::I32).unsqueeze(1) + iota(bits.dim(1), DType::I32)) & 1;
         let ((spins, _), magnetisation) = scan_with(steps, (bits * 2 - 1, key), (), |(mut spins, key), ()| {
             let [key, own] = random::split(key, 2).unstack(0);
-            // Each site is updated once in a step, so one draw serves both colours.
+            // A step updates each site once, so one draw serves both colours.
             let uniform = random::uniform(own, spins.shape(), DType::F32, 0.0, 1.0);
             for colour in 0..2 {
                 let neighbours =

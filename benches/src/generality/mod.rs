@@ -1,7 +1,7 @@
-//! Workloads of many kinds, which measure how the engine does on programs that nobody tuned it for.
+//! Workloads of many kinds, which show how fast the engine is on programs for which nobody tuned it.
 //!
-//! Each is an idiomatic program without handwritten loops, and an idiomatic, jitted JAX program of the same name in
-//! `peers/jax_generality`. The title of a workload is its kind. Half of the workloads are set aside: see
+//! Each workload is an idiomatic program without handwritten loops, with an idiomatic, jitted JAX program of the same
+//! name in `peers/jax_generality`. The title of a workload is its kind. Half of the workloads are set aside: see
 //! [`Half`].
 
 #![expect(clippy::reversed_empty_ranges, reason = "negative positions in slices count from the end")]
@@ -97,12 +97,12 @@ const FILES: &[&[Workload]] = &[
     transport::ALL,
 ];
 
-/// Returns every workload of this folder.
+/// Returns every workload in this folder.
 pub(crate) fn all() -> impl Iterator<Item = &'static Workload> {
     FILES.iter().copied().flatten()
 }
 
-/// Returns the workload with this name, whether it has handwritten loops or not.
+/// Returns the workload with this name, from this folder or from those with handwritten loops.
 pub(crate) fn named(name: &str) -> Result<&'static Workload> {
     let everything = || workloads::ALL.iter().chain(all());
     everything().find(|workload| workload.name == name).with_context(|| {

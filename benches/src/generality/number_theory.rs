@@ -1,4 +1,4 @@
-//! Number theory: the lengths of Collatz sequences, and powers modulo a number.
+//! Number theory: the lengths of Collatz sequences, and modular exponentiation.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// Draws numbers whose sequences stay below 2^31.
+/// Draws numbers whose Collatz sequences stay below 2^31.
 fn starts(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("starts", numbers.integers(&[sizes.get("N")], DType::I32, 1, 100_000))]
 }

@@ -1,4 +1,4 @@
-//! Ordinary differential equations with fixed and with adaptive steps, and a model of neurons.
+//! Ordinary differential equations with fixed and with adaptive step sizes, and a model of neurons.
 
 use funcify::{DType, Graph, ScanOptions, Value, full, scan_with, select, stack, while_loop};
 
@@ -36,7 +36,7 @@ fn lotka_volterra_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("start", numbers.uniform(&[2, b], 0.5, 1.5)), ("rates", numbers.uniform(&[4, b], 0.5, 1.5))]
 }
 
-/// The classical Runge-Kutta method for predators and prey.
+/// Integrates a predator-prey model by the classical Runge-Kutta method.
 fn lotka_volterra(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("lotka_volterra", |g| {
@@ -59,7 +59,7 @@ fn lotka_volterra(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The allowed error of a step, and the end of the time span.
+/// The allowed error of a step. `END` is the end of the time span.
 const TOLERANCE: f64 = 1e-5;
 const END: f64 = 10.0;
 
@@ -68,7 +68,7 @@ fn adaptive_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("start", numbers.normal(&[2, b], 1.0)), ("stiffness", numbers.uniform(&[b], 0.5, 2.0))]
 }
 
-/// The method of Bogacki and Shampine for van der Pol oscillators, each with a step size of its own.
+/// Integrates van der Pol oscillators by the Bogacki-Shampine method. Each oscillator has its own step size.
 fn adaptive_rk(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("adaptive_rk", |g| {
         let (start, stiffness) = (g.input("start", "f32[2,B]"), g.input("stiffness", "f32[B]"));
@@ -103,7 +103,8 @@ fn neuron_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("current", numbers.uniform(&[sizes.get("B")], 8.0, 20.0))]
 }
 
-/// Exponential Euler steps for the gates and Euler steps for the voltage. All neurons start at rest.
+/// Integrates Hodgkin-Huxley neurons, with exponential Euler steps for the gates and Euler steps for the voltage. All
+/// neurons start at rest.
 fn hodgkin_huxley(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("hodgkin_huxley", |g| {

@@ -13,8 +13,8 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("bootstrap_filter", "particle filters", inputs, bootstrap_filter)
 }];
 
-/// The resolution of all inputs. The states, the weights and their running sums are then exact in f32, so that every
-/// subject resamples the same particles.
+/// The resolution of all inputs. It makes the states, the weights and their running sums exact in f32, so every subject
+/// resamples the same particles.
 const UNIT: f64 = 1.0 / 256.0;
 /// The smallest weight.
 const LEAST: f64 = 1.0 / 256.0;
@@ -56,7 +56,8 @@ fn bootstrap_filter(sizes: &Sizes) -> funcify::Result<Graph> {
             let weights = (1.0 - (observation - position).abs() / WIDTH).maximum(LEAST);
             let total = weights.sum(0);
             let estimate = (weights * position).sum(0) / total;
-            // The ancestor of particle i is the first whose cumulative weight exceeds (i + offset) / P of the total.
+            // The ancestor of particle i is the first particle whose cumulative weight exceeds (i + offset) / P of the
+            // total.
             let cumulative = weights.cumsum(0, false) * p as f64;
             let points = (numbers + offset) * total;
             let ancestors = cumulative.unsqueeze(0).le(points.unsqueeze(1)).cast(DType::I32).sum(1);

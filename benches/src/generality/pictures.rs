@@ -1,4 +1,4 @@
-//! Fractals, and pictures of scenes by ray marching.
+//! Fractals, and scenes rendered by ray marching.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn mandelbrot_inputs(sizes: &Sizes, _: &mut Numbers) -> Inputs {
     vec![("re", line(-2.1, 0.7)), ("im", line(-1.3, 1.4))]
 }
 
-/// The number of iterations until the escape, smoothed over blocks of 8 by 8 points.
+/// Renders the Mandelbrot set by the number of iterations until a point escapes, averaged over blocks of 8 by 8 points.
 fn mandelbrot(sizes: &Sizes) -> funcify::Result<Graph> {
     let [n, steps] = ["N", "T"].map(|letter| sizes.get(letter));
     Graph::build("mandelbrot", |g| {
@@ -50,7 +50,7 @@ fn mandelbrot(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The directions of the rays through the points of a square in front of the camera.
+/// Returns the directions of the rays through the points of a square in front of the camera.
 fn rays(sizes: &Sizes, _: &mut Numbers) -> Inputs {
     let n = sizes.get("N");
     let across = |at: usize| (at as f64 + 0.5) / n as f64 - 0.5;
@@ -63,7 +63,7 @@ fn rays(sizes: &Sizes, _: &mut Numbers) -> Inputs {
 
 const FAR: f64 = 20.0;
 
-/// The distance from each point to a ball, a ring and the ground, which blend into each other.
+/// Returns the distance from each point to a scene of a ball, a ring and the ground, which blend into each other.
 fn scene(points: Value) -> Value {
     let [x, y, z] = points.unstack(1);
     let ball = ((x + 0.9).square() + (y - 0.9).square() + z.square()).sqrt() - 0.8;
@@ -72,7 +72,8 @@ fn scene(points: Value) -> Value {
     (stack(&[ball, ring, y], 0) * -16.0).logsumexp(0) / -16.0
 }
 
-/// The rays advance by the distance to the scene until all have hit it or left it.
+/// Renders a scene by ray marching. Each ray advances by its distance to the scene, until all rays have hit it or left
+/// it.
 fn ray_march(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("ray_march", |g| {
         let directions = g.input("directions", "f32[R,3]");

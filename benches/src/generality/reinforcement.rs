@@ -28,13 +28,13 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// The factor by which a step discounts later rewards.
+/// The factor by which each step discounts later rewards.
 const DISCOUNT: f64 = 0.95;
 /// The learning rate of Q-learning.
 const RATE: f64 = 0.1;
 /// The probability that an action leaves the state unchanged.
 const SLIP: f64 = 0.2;
-/// The decay of generalised advantage estimation.
+/// The decay parameter of generalised advantage estimation.
 const LAMBDA: f64 = 0.9;
 /// Value iteration ends when no value changes by more than this.
 const TOLERANCE: f64 = 1e-4;
@@ -77,7 +77,7 @@ fn gae_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
         ("rewards", numbers.normal(&[t, b], 1.0)),
         ("values", numbers.normal(&[t, b], 1.0)),
         ("last_value", numbers.normal(&[b], 1.0)),
-        // An episode ends where this is 0.
+        // An episode ends where `remaining` is 0.
         ("remaining", numbers.integers(&[t, b], DType::I32, 0, 50)),
     ]
 }

@@ -25,7 +25,7 @@ fn orbits(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("mean_anomaly", numbers.uniform(&[b], -3.1, 3.1)), ("eccentricity", numbers.uniform(&[b], 0.0, 0.8))]
 }
 
-/// Newton's method for Kepler's equation, until no orbit's anomaly changes by more than 1e-4.
+/// Solves Kepler's equation by Newton's method, until no orbit's anomaly changes by more than 1e-4.
 fn kepler(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("kepler", |g| {
         let (mean, eccentricity) = (g.input("mean_anomaly", "f32[B]"), g.input("eccentricity", "f32[B]"));
@@ -44,14 +44,14 @@ fn kepler(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The price of a bond is a fraction of the sum of its payments, one each half year.
+/// Draws bonds that pay once every half year. The price of a bond is a fraction of the sum of its payments.
 fn bonds(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     vec![("cash", numbers.uniform(&[b, k], 1.0, 5.0)), ("fraction", numbers.uniform(&[b], 0.7, 1.1))]
 }
 
-/// The yields of bonds by bisection. A last step of Newton's method, whose start and slope are constants, makes them
-/// differentiable.
+/// Computes the yields of bonds by bisection. A final Newton step, whose starting point and slope are constants, makes
+/// the yields differentiable.
 fn bisection(sizes: &Sizes) -> funcify::Result<Graph> {
     let [k, steps] = ["K", "T"].map(|letter| sizes.get(letter));
     Graph::build("bisection", |g| {

@@ -1,4 +1,4 @@
-//! Gradient-based samplers: Hamiltonian Monte Carlo and Langevin dynamics, for batches of chains.
+//! Gradient-based samplers for batches of chains: Hamiltonian Monte Carlo and Langevin dynamics.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn hmc(sizes: &Sizes) -> funcify::Result<Graph> {
         let (features, labels) = (g.input("features", "f32[N,D]"), g.input("labels", "i32[N]"));
         let (start, key) = (g.input("start", "f32[C,D]"), g.input("key", "u32[2]"));
         let signs = (labels * 2 - 1).cast(DType::F32);
-        // The negative logarithm of the posterior density, for each chain, with a standard normal prior.
+        // The negative log-density of the posterior for each chain, under a standard normal prior.
         let potential = |weights: Value| {
             let margins = weights.matmul(features.t()) * signs;
             (-margins).softplus().sum(1) + weights.square().sum(1) * 0.5
@@ -57,7 +57,7 @@ fn hmc(sizes: &Sizes) -> funcify::Result<Graph> {
                 let position = position + momentum * LEAP;
                 (position, momentum - slope(position) * LEAP)
             });
-            // The last leap was half a step of the momentum too long.
+            // Undo half of the last momentum step: the leapfrog method ends with a half step.
             let end = end + slope(new) * (LEAP / 2.0);
             let energy = |position, momentum: Value| potential(position) + momentum.square().sum(1) * 0.5;
             let uniform = random::uniform(for_acceptance, [old.dim(0)], DType::F32, 0.0, 1.0);
@@ -83,7 +83,7 @@ fn langevin(sizes: &Sizes) -> funcify::Result<Graph> {
     Graph::build("langevin", |g| {
         let (start, centres) = (g.input("start", "f32[C,D]"), g.input("centres", "f32[K,D]"));
         let key = g.input("key", "u32[2]");
-        // The negative logarithm of the density of a mixture of normal distributions, for each chain.
+        // The negative log-density of a mixture of normal distributions, for each chain.
         let energy = |x: Value| -((x.unsqueeze(1) - centres).square().sum(2) * -0.5).logsumexp(1);
         let ((last, _), energies) = scan_with(steps, (start, key), (), |(x, key), ()| {
             let [key, own] = random::split(key, 2).unstack(0);

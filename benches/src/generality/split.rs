@@ -1,18 +1,18 @@
-//! The half of the workloads that is set aside.
+//! Splits the workloads into an open half and a half that is set aside.
 //!
-//! Work on the engine looks only at the times of the other half, so that the times of this half show how the engine
-//! does on programs that it was not tuned for.
+//! Developers of the engine look only at the times of the open half. The times of the other half then show how fast the
+//! engine is on programs for which it was not tuned.
 
 use clap::ValueEnum;
 
 use crate::workloads::Workload;
 
-/// A part of the workloads to run.
+/// The part of the workloads to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Half {
-    /// The workloads that work on the engine may look at.
+    /// The workloads whose times developers of the engine may look at.
     Open,
-    /// The workloads that are set aside.
+    /// The workloads that are set aside, whose times developers of the engine do not look at.
     Aside,
     /// Both halves.
     All,
@@ -34,11 +34,11 @@ fn is_set_aside(workload: &Workload) -> bool {
     SET_ASIDE.contains(&workload.name)
 }
 
-/// The seed of the shuffle.
+/// The seed of the shuffle that chose which workloads are set aside.
 #[cfg(test)]
 const SEED: u64 = 2026;
 
-/// The first half of the workloads' names, after a shuffle of the sorted names.
+/// The names of the workloads that are set aside: the first half of the sorted names after a shuffle.
 const SET_ASIDE: &[&str] = &[
     "adam_mlp",
     "adaptive_rk",

@@ -1,4 +1,4 @@
-//! Automata over text: a deterministic automaton that reads a batch of strings.
+//! Text automata: a deterministic finite automaton that reads a batch of strings.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Training loops: gradients inside of scans over minibatches.
+//! Training loops: gradients inside scans over minibatches.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn logistic_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Logistic regression by gradient descent.
+/// Trains a logistic regression by gradient descent.
 fn sgd_logistic(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("sgd_logistic", |g| {
         let (features, labels) = (g.input("features", "f32[T,B,D]"), g.input("labels", "i32[T,B]"));
@@ -61,7 +61,7 @@ fn mlp_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// A regression with two hidden layers, trained by Adam.
+/// Trains a regression network with two hidden layers by Adam.
 fn adam_mlp(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("adam_mlp", |g| {
         let (features, targets) = (g.input("features", "f32[T,B,D]"), g.input("targets", "f32[T,B]"));

@@ -1,4 +1,4 @@
-//! Optimal transport with entropic regularisation.
+//! Entropy-regularised optimal transport.
 
 use funcify::{Graph, fori_loop};
 
@@ -20,7 +20,7 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("x", numbers.normal(&[n, d], 1.0)), ("y", numbers.normal(&[m, d], 1.0))]
 }
 
-/// Sinkhorn's algorithm in logarithms, between two sets of points with equal weights.
+/// Runs Sinkhorn's algorithm in log space, between two sets of points with equal weights.
 fn sinkhorn(sizes: &Sizes) -> funcify::Result<Graph> {
     let [n, m, steps] = ["N", "M", "T"].map(|letter| sizes.get(letter));
     let (log_n, log_m) = ((n as f64).ln(), (m as f64).ln());

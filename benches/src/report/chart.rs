@@ -25,7 +25,7 @@ struct TrainingRow<'a> {
     ratios: Vec<Option<f64>>,
 }
 
-/// Draws the training rows of the table on the benchmarks page. `jax` is the name and version of JAX.
+/// Draws the training rows of the table on the benchmarks page. `jax` is the name and version of JAX, for the label.
 pub(super) fn draw(page: &str, jax: &str) -> String {
     let rows = rows(page);
     let bottom = TOP + ROW * rows.len() as u32;
@@ -56,7 +56,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
     for (index, row) in rows.iter().enumerate() {
         let y = TOP + ROW * index as u32;
         put(format!("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", LEFT - 16.0, y + 4, row.workload));
-        // The first columns are drawn last, so that their dots are on top.
+        // Draw the first columns last, so that their dots are on top.
         for (ratio, (.., colour, radius)) in row.ratios.iter().zip(CHART_COLUMNS).rev() {
             if let Some(ratio) = ratio {
                 put(format!("<circle cx=\"{:.1}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"/>", place(*ratio)));
@@ -107,7 +107,7 @@ mod tests {
         assert!(draw(page, "JAX 0.12").contains("relative to JAX 0.12"));
     }
 
-    /// The chart matches the table. `FUNCIFY_BLESS=1` redraws the chart.
+    /// Checks that the chart matches the table. `FUNCIFY_BLESS=1` redraws the chart.
     #[test]
     fn the_chart_is_current() {
         let page = include_str!("../../../docs/benchmarks.md");

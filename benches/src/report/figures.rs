@@ -1,4 +1,4 @@
-//! Reproduces figures from PyTorch's paper on control flow. They show how build time, running time and memory grow.
+//! Reproduces figures from PyTorch's paper on control flow, which show how build time, running time and memory grow.
 //!
 //! The paper is "Control flow operators in PyTorch" (2025); the figures are 1, 2 and 5.
 
@@ -66,7 +66,7 @@ struct Series {
     points: Vec<(f64, f64)>,
 }
 
-/// A figure for the page: its title, drawing and summary.
+/// A figure that is ready for the page: its title, drawing and summary.
 pub(super) struct RenderedFigure {
     pub(super) title: &'static str,
     pub(super) svg: String,
@@ -89,7 +89,7 @@ pub(super) fn all(run: &Run) -> Result<Vec<RenderedFigure>> {
     Ok(drawn)
 }
 
-/// Separates the size with this letter from a workload's title. Returns the other words of the title, and the size.
+/// Removes the size with this letter from a workload's title. Returns the other words of the title, and the size.
 fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     let (along, rest): (Vec<&str>, Vec<&str>) =
         workload.split(' ').partition(|word| word.strip_prefix(letter).is_some_and(|rest| rest.starts_with('=')));
@@ -133,7 +133,7 @@ fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     series
 }
 
-/// Summarises a figure in two sentences: the best subject at the largest size, and the growth.
+/// Summarises a figure in two sentences: which subject is best at the largest size, and how the subjects grow.
 fn summarise(figure: &Figure, series: &[Series]) -> String {
     let largest = series.iter().filter_map(|each| each.points.last()).map(|point| point.0).fold(0.0, f64::max);
     let mut last: Vec<(&str, f64)> = Vec::new();
@@ -148,7 +148,7 @@ fn summarise(figure: &Figure, series: &[Series]) -> String {
     let text = |number: f64| figure.measure.text(number);
     let [best, worst] = [best, worst].map(|(subject, amount)| format!("{} of {subject}", text(*amount)));
     let first = format!("At {} = {largest}, the lowest is {best} and the highest {worst}.", figure.along);
-    // The slope between the first and the last point on a log-log plot: 0 is constant, 1 is linear.
+    // The slope between the first and last points on a log-log plot: 0 means constant, 1 means linear.
     let slopes = series.iter().filter_map(|each| {
         let (first, last) = (each.points.first()?, each.points.last()?);
         Some((each.subject.as_str(), (last.1 / first.1).ln() / (last.0 / first.0).ln()))

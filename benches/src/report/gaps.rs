@@ -1,6 +1,6 @@
-//! Lists the largest gaps between funcify's fastest variant in a library and the fastest subject, with the reasons.
+//! Lists the largest gaps between funcify's fastest variant in a library and the fastest subject, with reasons.
 //!
-//! The reasons are in `benches/reasons.toml`, and were found by profiling (`cargo xtask run --profile`). A gap
+//! The reasons are stored in `benches/reasons.toml`, and were found by profiling (`cargo xtask bench --profile`). A gap
 //! without a reason is listed as not profiled yet.
 
 use serde::Deserialize;
@@ -15,7 +15,7 @@ pub(super) const ABOUT: &str = "For each workload and phase, the larger gap betw
      Candle or in Burn's flex and the fastest subject, if the median of that subject is below funcify's fastest run. \
      Workloads that are not listed are the fastest, or as fast within the noise.";
 
-/// The maximum number of listed gaps. For each workload, size and phase, only the larger gap of the two libraries is
+/// The maximum number of listed gaps. For each workload, size and phase, only the larger of the two libraries' gaps is
 /// listed.
 const MAX_LISTED_GAPS: usize = 12;
 
@@ -48,7 +48,7 @@ impl Gap<'_> {
         self.own.low_s / self.fastest.low_s
     }
 
-    /// Returns whether the median of the fastest subject is below the minimum of funcify's variant.
+    /// Returns whether the fastest subject's median time is below the minimum time of funcify's variant.
     fn is_clear(&self) -> bool {
         self.own.low_s > self.fastest.median_s
     }
@@ -86,7 +86,7 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
     gaps
 }
 
-/// Tabulates the larger gap of the two libraries for each workload and phase.
+/// Tabulates the larger of the two libraries' gaps for each workload and phase.
 pub(super) fn table(run: &Run) -> Table {
     let reasons: Vec<Reason> = toml::from_str::<Reasons>(include_str!("../../reasons.toml"))
         .map_or_else(|_| Vec::new(), |reasons| reasons.reason);

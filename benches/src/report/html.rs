@@ -15,7 +15,7 @@ svg { max-width: 100%; height: auto } figure { margin: 1.5rem 0; break-inside: a
 @media print { body { max-width: none; font-size: 11px } details { break-inside: avoid } }
 ";
 
-/// Returns the text that explains the numbers.
+/// Returns the introduction of the report, which explains the numbers.
 pub(super) fn explanation(run: &Run) -> String {
     let checked = "Each subject runs in its own process, and they take turns. Times are the lowest of many runs after \
         the first. Only programs whose values were checked are listed: against the reference evaluator or, where that \
@@ -25,7 +25,7 @@ pub(super) fn explanation(run: &Run) -> String {
     format!("{}. {checked}", run.machine)
 }
 
-/// Returns the title of a workload, with its sizes.
+/// Returns the title of a workload, followed by its sizes.
 fn full_title(workload: &str) -> String {
     let (name, sizes) = workload.split_once(' ').unwrap_or((workload, ""));
     let title = crate::generality::named(name).map_or(name, |workload| workload.title);

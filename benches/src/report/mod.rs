@@ -41,7 +41,7 @@ impl Run {
         std::fs::write(path, serde_json::to_string_pretty(self)?).with_context(|| path.display().to_string())
     }
 
-    /// Adds the rows of an earlier run that are missing in this one, if both measured the same version.
+    /// Adds the rows of an earlier run that are missing from this one, if both runs measured the same version.
     pub(crate) fn add(&mut self, earlier: Run) {
         if earlier.version != self.version {
             return;
@@ -79,8 +79,8 @@ impl Run {
         names
     }
 
-    /// Returns the workloads for the overview and the list of gaps: those of full size, or the small ones if the run
-    /// has none of full size.
+    /// Returns the workloads for the overview and the list of gaps: those of full size if the run has any, and
+    /// otherwise the small ones.
     fn compared(&self) -> Vec<&str> {
         let (full, small): (Vec<&str>, Vec<&str>) =
             self.workloads().into_iter().partition(|workload| workloads::has_sizes(workload, |workload| workload.full));
@@ -97,7 +97,7 @@ pub(crate) fn write(run: &Run, folder: &Path) -> Result<String> {
     Ok(format!("{summary}\n{} rows; the report is {}", run.rows.len(), folder.join("report.html").display()))
 }
 
-/// Returns the processor model, the number of cores and the system, for the report.
+/// Describes the machine for the report: the processor model, the number of cores and the operating system.
 pub(crate) fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu

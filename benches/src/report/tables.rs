@@ -37,7 +37,7 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A column of the overview. It shows the fastest of several subjects.
+/// A column of the overview, which shows the fastest of several subjects.
 struct Column {
     title: &'static str,
     includes: fn(&Subject) -> bool,
@@ -64,7 +64,7 @@ const COLUMNS: &[Column] = &[
 
 /// Tabulates the fastest subject of each column, with one row per workload and phase.
 pub(super) fn overview(run: &Run) -> Table {
-    let mut head = vec!["low of many runs".to_string()];
+    let mut head = vec!["lowest of many runs".to_string()];
     head.extend(COLUMNS.iter().map(|column| column.title.to_string()));
     let mut rows = Vec::new();
     for workload in run.compared() {

@@ -96,7 +96,7 @@ pub(super) fn candle_gradients(
     Ok(results)
 }
 
-/// Computes the mean. Sums rows first, because on wgpu, Burn 0.22 sums only the first 2^18 elements.
+/// Computes the mean. Sums by rows first, because Burn 0.22 on wgpu sums only the first 2^18 elements.
 fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
     let count = x.shape().num_elements();
     let row = (1..=1024).rev().find(|row| count.is_multiple_of(*row)).unwrap_or(1);

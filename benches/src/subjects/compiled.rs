@@ -1,4 +1,4 @@
-//! Runs graphs compiled for a backend on the backend's own tensors.
+//! Compiles graphs for a backend and runs them on the backend's own tensors.
 
 use anyhow::{Context, Result};
 use funcify::HostTensor;

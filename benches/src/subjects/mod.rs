@@ -1,5 +1,5 @@
-//! The subjects: the frameworks and variants that run the workloads. Also builds the program of a subject in a worker
-//! process.
+//! Defines the subjects, the frameworks and variants that run the workloads. Also builds the program of a subject in a
+//! worker process.
 
 mod by_hand;
 mod compiled;
@@ -76,7 +76,7 @@ const fn subject(name: &'static str, kind: Kind, instead_of: Option<&'static str
 }
 
 impl Subject {
-    /// Returns whether the subject belongs to another project, and thus runs only with `--peers`.
+    /// Returns whether the subject belongs to another project and therefore runs only with `--peers`.
     pub(crate) fn is_peer(&self) -> bool {
         matches!(self.kind, Kind::Python | Kind::Rlx)
     }
@@ -86,8 +86,7 @@ impl Subject {
         matches!(self.kind, Kind::Compiled(..) | Kind::Plugin(_))
     }
 
-    /// Returns whether the subject runs the sizes for the plots. Variants that are slow or add no information are
-    /// left out.
+    /// Returns whether the subject runs the sizes for the plots. Excludes variants that are slow or add no information.
     pub(crate) fn is_in_plots(&self) -> bool {
         let is_left_out = |device: Device| matches!(device, Device::Reference | Device::Ndarray | Device::Wgpu);
         match self.kind {
@@ -110,12 +109,12 @@ impl Subject {
     }
 }
 
-/// Selects the implementation that runs a workload.
+/// The implementation that runs a workload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A compiled function on a backend's own tensors. Gradients are computed by a graph.
     Compiled(Device, CompileVariant),
-    /// A plug-in: a graph as a single op of the framework's autodiff, differentiated by `loss.backward()`.
+    /// A plug-in: the graph is a single op of the framework's autodiff, and `loss.backward()` differentiates it.
     Plugin(Device),
     /// A handwritten loop, with the framework's own autodiff.
     Handwritten(Device),
@@ -201,7 +200,7 @@ pub(crate) trait Prepared {
     }
 }
 
-/// A program that computes on a framework's own tensors.
+/// A program that computes with a framework's own tensors.
 struct Eager<C, W, H> {
     compute: C,
     /// Blocks until the device is idle.

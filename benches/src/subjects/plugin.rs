@@ -1,4 +1,5 @@
-//! Runs graphs through the plug-ins: as a single op of the framework's autodiff, differentiated by `loss.backward()`.
+//! Runs graphs through the plug-ins: each graph is a single op of the framework's autodiff, and `loss.backward()`
+//! differentiates it.
 
 use anyhow::Result;
 use candle_core::{Tensor as CandleTensor, Var};

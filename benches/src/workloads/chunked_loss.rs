@@ -1,4 +1,4 @@
-//! Cross-entropy over a large vocabulary, computed in chunks of tokens, so that the full matrix of logits is never
+//! Cross-entropy over a large vocabulary, computed in chunks of tokens so that the full matrix of logits is never
 //! materialised.
 
 use candle_core::{D, Tensor};

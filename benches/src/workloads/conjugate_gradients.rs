@@ -1,4 +1,4 @@
-//! The conjugate gradient method, as a while loop that runs until the residual is small.
+//! The conjugate gradient method, written as a while loop that runs until the residual is small.
 
 use candle_core::Tensor;
 use funcify::{DType, Graph, HostTensor, Scalar, Value, constant, while_loop_bounded};

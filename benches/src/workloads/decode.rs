@@ -20,7 +20,8 @@ struct Outputs {
     tokens: Value,
 }
 
-/// The end token is the last of the vocabulary. An untrained network rarely emits it, so usually all steps run.
+/// Draws the weights of an untrained network. The end token is the last one of the vocabulary. The network rarely emits
+/// it, so usually all steps run.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [v, h] = ["V", "H"].map(|letter| sizes.get(letter));
     let scale = (h as f64).sqrt().recip();

@@ -1,4 +1,4 @@
-//! The likelihood of many series under the same linear model with several states, computed by batched Kalman filters.
+//! The likelihood of many series under one linear model with several states, computed by batched Kalman filters.
 
 use std::f64::consts::PI;
 

@@ -1,6 +1,6 @@
 //! The workloads. Each has a graph, inputs, and handwritten loops in Candle and in Burn.
 //!
-//! A workload is defined by a file and an entry of [`ALL`]. `peers/PROTOCOL.md` specifies each one by a formula,
+//! To define a workload, add a file and an entry in [`ALL`]. `peers/PROTOCOL.md` specifies each workload by a formula,
 //! which the peers implement.
 
 mod chunked_loss;
@@ -56,13 +56,13 @@ pub(crate) struct Workload {
     pub(crate) inputs: MakeInputs,
     pub(crate) graph: MakeGraph,
     pub(crate) loss: Loss,
-    /// The inputs whose gradients training computes.
+    /// The inputs with respect to which training differentiates.
     pub(crate) differentiated: &'static [&'static str],
-    /// `true` if a condition ends the loop, so that the number of steps is known only at run time.
+    /// `true` if a condition ends the loop, which means that the number of steps is known only at run time.
     pub(crate) is_conditional: bool,
-    /// The handwritten loop in Candle, which returns the outputs in the order of the graph's outputs.
+    /// The handwritten loop in Candle, which returns its outputs in the order of the graph's outputs.
     pub(crate) candle: Option<InCandle>,
-    /// The handwritten loop in Burn, which returns flat outputs, with integers converted to floats.
+    /// The handwritten loop in Burn, which returns its outputs as flat tensors, with integers converted to floats.
     pub(crate) burn: Option<InBurn>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum Loss {
     Output,
 }
 
-/// The sizes of a workload in one run, with their letters.
+/// The sizes of a workload in one run, each with its letter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes(pub(crate) &'static [(&'static str, usize)]);
 
@@ -118,7 +118,7 @@ pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
 }
 
-/// Returns whether the sizes in a title, such as `rnn T=1000 B=1 H=32`, are among those that `own` returns for the
+/// Returns whether the sizes in a title, such as `rnn T=1000 B=1 H=32`, are among the sizes that `own` returns for the
 /// workload.
 pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> bool {
     let Some((name, numbers)) = title.split_once(' ') else { return false };
@@ -127,8 +127,8 @@ pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> 
 }
 
 impl Workload {
-    /// Creates a workload without sizes, whose loop has a known number of steps. The loss is the sum of mean squares,
-    /// if the workload has a gradient.
+    /// Creates a workload without sizes, whose loop has a known number of steps. If the workload has a gradient, its
+    /// loss is the sum of the outputs' mean squares.
     const fn of(
         name: &'static str,
         title: &'static str,
@@ -140,7 +140,7 @@ impl Workload {
         Workload { candle: Some(candle), burn: Some(burn), ..Workload::without_handwritten(name, title, inputs, graph) }
     }
 
-    /// Creates a workload like [`of`](Workload::of), without handwritten loops.
+    /// Creates a workload like [`of`](Workload::of), but without handwritten loops.
     pub(crate) const fn without_handwritten(
         name: &'static str,
         title: &'static str,
@@ -162,7 +162,7 @@ impl Workload {
         all.copied().find(|sizes| same(&sizes)).with_context(|| format!("`{}` has no sizes {requested:?}", self.name))
     }
 
-    /// Returns the inputs, which are the same in every run.
+    /// Draws the inputs, which are the same in every run.
     pub(crate) fn inputs(&self, sizes: &Sizes) -> Inputs {
         (self.inputs)(sizes, &mut Numbers::new(0x5DEE_CE66_D1CE_4E5B))
     }
@@ -197,7 +197,7 @@ pub(crate) fn output(name: &'static str, value: Value) -> BTreeMap<&'static str,
     BTreeMap::from([(name, value)])
 }
 
-/// A pseudorandom number generator that returns the same numbers on every machine.
+/// A pseudorandom number generator that produces the same numbers on every machine.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {

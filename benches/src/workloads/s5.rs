@@ -1,5 +1,5 @@
-//! A diagonal linear state space model, as in S5: `x = a x + bu` over complex numbers. One workload uses an
-//! associative scan, another a scan.
+//! A diagonal linear state space model, as in S5: `x = a x + bu` over complex numbers. One workload uses an associative
+//! scan, and the other uses a scan.
 
 use candle_core::Tensor;
 use funcify::{Graph, Tree, Value, associative_scan, scan};

@@ -1,4 +1,4 @@
-//! A selective state space model, the core of Mamba, whose decays and input projections differ from step to step.
+//! A selective state space model, the core of Mamba. Its decays and input projections differ from step to step.
 
 use candle_core::{D, Tensor};
 use funcify::{DType, Graph, full, scan};

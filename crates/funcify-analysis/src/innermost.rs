@@ -7,7 +7,8 @@ use funcify_core::types::Sizes;
 
 use crate::parallel::{Label, ParallelAxis};
 
-/// The number of elements in loops, of the values whose last axis is longer than the parallel axis, and of all others.
+/// The number of elements of the values inside loops that have the parallel axis, but not as their last axis. `long`
+/// counts the values whose last axis is longer than the parallel axis, and `short` counts all others.
 #[derive(Default)]
 struct Rows {
     long: usize,
@@ -15,9 +16,10 @@ struct Rows {
 }
 
 impl ParallelAxis {
-    /// Returns `true` if the values inside loops should be laid out with the parallel axis innermost. This requires
-    /// that in at least one of these values, the axis is not the last one, that most elements are not in values whose last
-    /// axis is longer, and that each matrix product is small enough to be computed as a sum of rows.
+    /// Returns `true` if the values inside loops should be laid out with the parallel axis innermost. The decision
+    /// depends on the values that have this axis, but not as their last axis. At least half of their elements must be
+    /// in values whose last axis is no longer than the parallel axis, and at least one such value must exist. In
+    /// addition, each matrix product must be small enough to be computed as a sum of rows.
     ///
     /// `max_terms` limits the number of multiplications that a matrix product needs per index of the axis. The first
     /// limit applies if each index multiplies its own pair of matrices, and the second one if all indices share one of

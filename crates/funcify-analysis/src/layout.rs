@@ -1,7 +1,7 @@
 //! Describes the layout of a tensor's elements in a region of memory.
 
 /// The layout of a tensor in a region: the index of its first element, and a stride for each axis. A broadcast,
-/// transpose, slice, reversal or (in most cases) reshape only changes the layout, and does not move elements.
+/// transpose, slice, reversal or (in most cases) reshape changes only the layout, and does not move elements.
 ///
 /// ```
 /// use funcify_analysis::TensorLayout;

@@ -1,8 +1,8 @@
 //! Analyses of loop programs that every compiling engine needs.
 //!
-//! Engines that compile whole loops analyse a checked [`Graph`] in the same ways, whether they emit CPU tiles, machine
-//! code or GPU kernels. This crate provides these analyses. It depends only on graphs, values, axes and integers, and
-//! not on a particular engine:
+//! Engines that compile whole loops need the same analyses of a checked [`Graph`], whether they emit CPU tiles, machine
+//! code or GPU kernels. This crate provides these analyses. It works on graphs, values, axes and integers, and does not
+//! depend on a particular engine:
 //!
 //! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that different threads can compute
 //!   different parts of it;

@@ -1,11 +1,11 @@
-//! Looks up items by the memory that they occupy, at a cost that does not depend on the total number of items.
+//! Looks up items by the memory that they occupy, in a time that does not depend on the total number of items.
 
 use std::collections::{BTreeSet, HashMap};
 
 /// Identifies memory while an engine lays out a program: a region, or one allocation in it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Memory {
-    /// The index of a region: a tensor of the caller, or scratch memory.
+    /// The index of a region, which is a tensor of the caller or scratch memory.
     pub region: usize,
     /// An identifier of the allocation, unique within the region, or `None` for the whole region.
     pub allocation: Option<usize>,

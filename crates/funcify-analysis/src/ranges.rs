@@ -23,7 +23,7 @@ use crate::element::greatest_integer;
 /// unbounded range.
 const MAX_ROUNDS: usize = 6;
 
-/// The range that contains all elements of a value.
+/// A range that contains all elements of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Possible {
     /// The empty range, for a value that the analysis has not reached yet.
@@ -46,8 +46,8 @@ impl Possible {
         }
     }
 
-    /// Returns the range of `f` over two ranges, by evaluating it at their ends. `f` must be monotone in each argument,
-    /// or a product.
+    /// Returns the range of `f` over two ranges, by evaluating `f` at their endpoints. `f` must be monotone in each
+    /// argument, or a product.
     fn ends(self, other: Possible, f: impl Fn(i128, i128) -> i128) -> Possible {
         match (self, other) {
             (Within(a, b), Within(c, d)) => {
@@ -131,8 +131,8 @@ impl Ranges {
     /// Finds the ranges of a program for an engine whose element type is `element`.
     ///
     /// If `are_checked` is set, the caller promises to check two assumptions at run time: that the element type
-    /// represents all inputs of other integer types than `u32` exactly, and that each loop without a bound ends after at most
-    /// [`max_checked_steps`](Ranges::max_checked_steps) steps.
+    /// represents all inputs of integer types other than `u32` exactly, and that each loop without a bound ends after
+    /// at most [`max_checked_steps`](Ranges::max_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
         let mut ranges = Ranges { greatest, are_checked, ..Ranges::default() };

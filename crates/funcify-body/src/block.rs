@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 
 use crate::fused::{Axis, Order, Stream};
 
-/// Planes with fewer lanes than this are grouped, if there are further axes, and the offsets of the group's lanes are
-/// computed once per block.
+/// The number of lanes below which the planes of a stream with more than two axes are grouped. The offsets of the lanes
+/// in a group are computed once per block.
 const SMALL_PLANE: usize = 32;
 
 /// The offsets of the lanes of a group.
@@ -78,8 +78,8 @@ impl Block<'_> {
         }
     }
 
-    /// If the planes are small, groups the innermost axes, and returns the axes with the group as a single one, and the
-    /// offset of each lane of the group.
+    /// If the planes are small, merges the innermost axes into a group. Returns the resulting axes, in which the group
+    /// is a single axis, and the offset of each lane of the group.
     fn groups(&self) -> Option<(SmallVec<[Axis; 4]>, Offsets)> {
         let axes = &self.stream.axes;
         if axes.len() < 3 || axes[axes.len() - 2..].iter().map(|axis| axis.size).product::<usize>() >= SMALL_PLANE {
@@ -106,7 +106,7 @@ impl Block<'_> {
 fn repeat<E: Pod>(to: &mut [E], period: usize) {
     let mut filled = period;
     while filled < to.len() {
-        // A multiple of the period, unless it is the last.
+        // The length of each copy is a multiple of the period, except possibly for the last copy.
         let more = filled.min(to.len() - filled);
         to.copy_within(..more, filled);
         filled += more;
@@ -161,7 +161,7 @@ impl Plane {
             7 => store_rows::<7, E>(from, data, at, self.strides),
             8 => store_rows::<8, E>(from, data, at, self.strides),
             16 if self.strides[1] == 1 => store_rows::<16, E>(from, data, at, self.strides),
-            // Other lanes may overlap, and are stored in order.
+            // If the columns may overlap, the next arm stores the lanes in order.
             width if self.strides[0] == 1 && self.strides[1].unsigned_abs() >= self.rows => {
                 store_columns(from, width, data, at, self.strides[1])
             }
@@ -281,8 +281,8 @@ fn store_row<E: Pod>(from: &[E], data: &mut [E], at: usize, stride: isize) {
 /// The number of rows that are transposed together.
 const TRANSPOSED: usize = 8;
 
-/// Loads rows that are columns in memory: the stride between rows is 1. Adjacent elements of memory belong to different
-/// rows.
+/// Loads rows that are columns in memory: the stride between rows is 1, so adjacent elements in memory belong to
+/// different rows.
 #[inline(always)]
 fn load_columns<E: Pod>(to: &mut [E], width: usize, data: &[E], at: usize, stride: isize) {
     let mut groups = to.chunks_exact_mut(TRANSPOSED * width);

@@ -4,13 +4,13 @@ use smallvec::SmallVec;
 
 use crate::ir::{Body, Op, Type};
 
-/// A body whose values are assigned to tiles. A tile is used again once its value is no longer needed.
+/// A body whose values are assigned to tiles. A tile is reused once its value is no longer needed.
 #[derive(Clone, Debug)]
 pub struct Code {
     pub(crate) steps: Vec<Step>,
     /// The constants, each with its tile. They are written once per run, before the first block.
     pub(crate) constants: Vec<(usize, Op, Type)>,
-    /// The streams that are loaded, each with a tile for the case that its lanes are not adjacent in memory.
+    /// The streams that are loaded, each with the tile that receives its lanes if they are not adjacent in memory.
     pub(crate) loads: Vec<(usize, usize)>,
     /// The stored values, each with its stream.
     pub(crate) stores: Vec<(Source, usize)>,
@@ -80,7 +80,7 @@ impl Code {
                 }
             });
             let mut ended: SmallVec<[usize; 4]> = node.from.iter().copied().filter(|v| last_use[*v] == index).collect();
-            // A value that nothing reads is dead at once.
+            // The tile of a value that nothing reads is free immediately.
             if last_use[index] == 0 {
                 ended.push(index);
             }

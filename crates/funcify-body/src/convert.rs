@@ -41,36 +41,37 @@ pub(crate) fn to_i32(x: f64) -> i32 {
 #[inline(always)]
 pub(crate) fn to_i64(x: f64) -> i64 {
     const FRACTION_BITS: u64 = f64::MANTISSA_DIGITS as u64 - 1;
-    /// The exponent field of 2^52. All floats from there on are integers.
+    /// The exponent field of 2^52. All floats of at least this magnitude are integers.
     const WHOLE: u64 = 1023 + FRACTION_BITS;
-    /// The exponent field of 2^63. All floats from there on saturate.
+    /// The exponent field of 2^63. All floats of at least this magnitude saturate.
     const SATURATED: u64 = 1023 + 63;
     let bits = x.to_bits();
     let exponent = (bits >> FRACTION_BITS) & 0x7ff;
     let significand = bits & ((1 << FRACTION_BITS) - 1) | 1 << FRACTION_BITS;
-    // One of the two differences wraps, which shifts out all bits, unless both are zero.
+    // Unless both differences are zero, one of them wraps, and the shift by it yields 0.
     let (left, right) = (exponent.wrapping_sub(WHOLE), WHOLE.wrapping_sub(exponent));
     let shifted_left = if left < 64 { significand << left } else { 0 };
     let shifted_right = if right < 64 { significand >> right } else { 0 };
     let sign = bits as i64 >> 63;
     let size = if exponent < SATURATED { (shifted_left | shifted_right) as i64 } else { i64::MAX };
-    // Subtracting the sign from i64::MAX with inverted bits would wrap to i64::MAX.
+    // A saturated magnitude needs no carry: inverting the bits of i64::MAX already yields i64::MIN.
     let carry = if exponent < SATURATED { sign } else { 0 };
     if x.is_nan() { 0 } else { (size ^ sign).wrapping_sub(carry) }
 }
 
-/// Divides two integers of at most 32 bits, and truncates the quotient toward zero. It wraps to 32 bits. `y` is not 0.
+/// Divides two integers of at most 32 bits, and truncates the quotient toward zero. The quotient wraps to 32 bits. If
+/// `y` is 0, the result is unspecified.
 ///
 /// The quotient is exact: both operands are exact in `f64`. Rounding changes a quotient by at most 2^-53 |x / y|, which
-/// is less than 1 / |y|, because |x| is less than 2^53. But a quotient that is not an integer is at least 1 / |y| away from
-/// the next integer, so it is not rounded to an integer that is larger in magnitude.
+/// is less than 1 / |y|, because |x| is less than 2^53. But a quotient that is not an integer is at least 1 / |y| away
+/// from the next integer, so it is not rounded to an integer that is larger in magnitude.
 #[inline(always)]
 pub(crate) fn divide(x: f64, y: f64) -> u32 {
     low_bits(x / y) as u32
 }
 
-/// Divides two integers, and truncates the quotient toward zero. Both are in the [range](are_small) of exact quotients,
-/// and `y` is not 0.
+/// Divides two integers, and truncates the quotient toward zero. Both must be in the [range](are_small) of exact
+/// quotients. If `y` is 0, the result is unspecified.
 ///
 /// The quotient is exact for the same reason as in [`divide`]: |x| is less than 2^53.
 #[inline(always)]
@@ -80,14 +81,14 @@ pub(crate) fn divide_small(x: i64, y: i64) -> i64 {
     (low_bits(float(x) / float(y)) as i64).wrapping_sub(rounder)
 }
 
-/// Returns whether all integers are at least -2^50, and less than 2^50.
+/// Returns `true` if all integers are at least -2^50 and less than 2^50.
 #[inline(always)]
 pub(crate) fn are_small(integers: &[i64]) -> bool {
     let beyond = integers.iter().fold(0, |beyond, integer| beyond | integer.wrapping_add(1 << 50) as u64);
     beyond >> 51 == 0
 }
 
-/// Divides two integers below 2^8. `y` is not 0.
+/// Divides two integers below 2^8. If `y` is 0, the result is unspecified.
 ///
 /// The quotient is exact for the same reason as in [`divide`]: rounding to `f32` changes it by at most 2^-24 x / y.
 #[inline(always)]

@@ -70,11 +70,11 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Computes the square root.
     fn sqrt<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// Compares `a < b`; `false` for NaN.
+    /// Computes the mask `a < b`, which is `false` where `a` or `b` is NaN.
     fn less<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
-    /// Compares `a <= b`; `false` for NaN.
+    /// Computes the mask `a <= b`, which is `false` where `a` or `b` is NaN.
     fn less_equal<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
-    /// Compares `a == b`; `false` for NaN.
+    /// Computes the mask `a == b`, which is `false` where `a` or `b` is NaN.
     fn equal<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
     /// Selects `a` where the mask is true, and `b` elsewhere.
     fn select<S: Simd>(simd: S, mask: Self::Mask<S>, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
@@ -91,9 +91,9 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn or<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
     /// Computes a ^ b.
     fn xor<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// Computes a + b, wrapping.
+    /// Computes a + b, wrapping on overflow.
     fn add_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// Computes a - b, wrapping.
+    /// Computes a - b, wrapping on overflow.
     fn sub_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
     /// Shifts the low bits of the integer n into the exponent field of an element, for n between -2000 and 2000.
     fn to_exponent<S: Simd>(simd: S, n: Self::Vector<S>) -> Self::Bits<S>;

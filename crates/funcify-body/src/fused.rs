@@ -34,16 +34,16 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
     pub(crate) size: usize,
-    /// In elements.
+    /// The stride, in elements.
     pub(crate) stride: isize,
 }
 
-/// The order in which the lanes of a stream are in memory.
+/// The order of the lanes of a stream in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// All lanes use the same element.
     Splat,
-    /// Consecutive lanes are adjacent.
+    /// Consecutive lanes are adjacent in memory.
     Dense,
     /// Any other order.
     Strided,
@@ -64,8 +64,8 @@ impl Fused {
         Fused { code: Code::new(&body), sizes: sizes.into(), streams, body }
     }
 
-    /// Returns the body over the indices `start..end` of the outermost axis, and the offset of each stream from the stream
-    /// of the whole, in elements.
+    /// Restricts the body to the indices `start..end` of the outermost axis. Also returns the offset of each stream
+    /// from the same stream of `self`, in elements.
     pub fn part(&self, start: usize, end: usize) -> (Fused, Vec<usize>) {
         let (sizes, whole) = ([&[end - start], &self.sizes[1..]].concat(), self.sizes[0]);
         // A reversed stream starts at its last index.
@@ -102,7 +102,7 @@ impl Fused {
         self.streams[stream].ty
     }
 
-    /// Returns the number of elements from the lowest to the highest that a stream accesses.
+    /// Returns the number of elements from the lowest to the highest element that a stream accesses.
     pub fn span(&self, stream: usize) -> usize {
         let steps = self.streams[stream].strides.iter().zip(&self.sizes);
         1 + steps.map(|(stride, size)| stride.unsigned_abs() * (size - 1)).sum::<usize>()
@@ -115,7 +115,7 @@ impl Fused {
         first.wrapping_add_signed(moved)
     }
 
-    /// Returns whether different lanes of a stream are different elements.
+    /// Returns `true` if no two lanes of a stream share an element.
     pub fn is_injective(&self, stream: usize) -> bool {
         let strides = self.streams[stream].strides.iter().zip(&self.sizes).filter(|(_, size)| **size > 1);
         let mut steps: Vec<(usize, usize)> = strides.map(|(stride, size)| (stride.unsigned_abs(), *size)).collect();
@@ -128,7 +128,7 @@ impl Fused {
         })
     }
 
-    /// Returns whether the streams have the same strides.
+    /// Returns `true` if the two streams have the same strides.
     pub fn is_parallel(&self, one: usize, other: usize) -> bool {
         self.streams[one].strides == self.streams[other].strides
     }

@@ -6,7 +6,7 @@ use crate::convert;
 use crate::float::{Constants, Float};
 use crate::ir::{IntBinary, IntUnary};
 
-/// An element type: an integer or a float. Converts as `as` does: a float saturates, and NaN becomes 0.
+/// An element type: an integer or a float. Conversions behave like `as`: floats saturate, and NaN becomes 0.
 pub trait Element: Pod + PartialOrd + Send + Sync {
     /// `true` for floats.
     const IS_FLOAT: bool;
@@ -22,10 +22,10 @@ pub trait Element: Pod + PartialOrd + Send + Sync {
     fn to_float<T: Float>(self) -> T;
     /// Returns `true` unless the element is 0.
     fn is_nonzero(self) -> bool;
-    /// Returns whether [`truncate_small`](Element::truncate_small) converts all elements.
+    /// Returns `true` if [`truncate_small`](Element::truncate_small) converts all elements correctly.
     fn are_small(elements: &[Self]) -> bool;
-    /// Converts an element whose size is less than half the number from which all floats are integers. Truncates toward
-    /// zero.
+    /// Converts an element by truncation toward zero. The magnitude of a float must be less than half of
+    /// `Constants::WHOLE`.
     fn truncate_small(self) -> i64;
 }
 
@@ -45,7 +45,7 @@ pub trait Integer: Element + Ord {
     fn saturate(number: i64) -> Self;
     /// Converts any float as `as` does, but in a form that compiles to vector code.
     fn truncate(number: f64) -> Self;
-    /// Returns whether [`quotient`](Integer::quotient) divides all these integers exactly.
+    /// Returns `true` if [`quotient`](Integer::quotient) divides all these integers exactly.
     fn are_divisible(x: &[Self], y: &[Self]) -> bool;
     /// Divides two integers like [`IntBinary::Div`], but in a form that compiles to vector code.
     fn quotient(x: Self, y: Self) -> Self;
@@ -100,7 +100,7 @@ macro_rules! integers {
 
             #[inline(always)]
             fn binary(op: IntBinary, x: Self, y: Self) -> Self {
-                // A shift by `y` leaves some bits in place.
+                // If this is `false`, a shift by `y` moves all bits out.
                 let is_within = (y as $unsigned) < <$int>::BITS as $unsigned;
                 match op {
                     IntBinary::Add => x.wrapping_add(y),
@@ -224,7 +224,8 @@ pub(crate) fn powers<I: Integer>(to: &mut [I], base: &[I], exponent: &[I]) {
         left[..base.len()].copy_from_slice(exponent);
         let mut all = zero;
         for lane in 0..CHUNK {
-            // A negative power of 1 or -1 depends only on the parity of the exponent, and of other bases is 0.
+            // A negative power of 1 or -1 depends only on the parity of the exponent. A negative power of any other
+            // base is 0.
             let is_negative = I::LEAST != zero && left[lane] < zero;
             let is_unit = I::unary(IntUnary::Abs, square[lane]) == one;
             let parity = I::binary(IntBinary::And, left[lane], if is_unit { one } else { zero });

@@ -49,7 +49,7 @@ pub enum Op {
     Unary(Unary),
     /// A function of two floats. Comparisons are [`Op::Compare`].
     Binary(Binary),
-    /// A function of three floats. A choice is [`Op::Select`].
+    /// A function of three floats. Selection is [`Op::Select`].
     Ternary(Ternary),
     /// A function of an integer or a mask.
     OneInt(IntUnary),
@@ -57,13 +57,13 @@ pub enum Op {
     Int(IntBinary),
     /// A comparison of two values of the same type. The result is a mask.
     Compare(Compare),
-    /// The second operand where the first, a mask, is true, and the third elsewhere.
+    /// The second operand where the first operand, a mask, is `true`, and the third operand elsewhere.
     Select,
     /// The operand converted to the type of the result. A float becomes an integer by truncation toward zero, and
     /// saturates; NaN becomes 0. Integers wrap. A number becomes `true` unless it is 0.
     Cast,
-    /// The same as [`Op::Cast`] for an operand that is known to be a value of the result's type: an integer or a mask
-    /// that is held in a float, or the other way around.
+    /// The same as [`Op::Cast`], for an operand whose value the result's type represents exactly: a float that holds an
+    /// integer or a mask, or an integer or a mask that becomes a float.
     Hold,
 }
 

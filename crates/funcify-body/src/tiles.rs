@@ -14,11 +14,12 @@ use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::typed;
 
-/// The maximum number of lanes in a block, and the number of lanes for bodies with many tiles.
+/// The maximum number of lanes in a block, and the smaller maximum for bodies whose tiles would otherwise not fit into
+/// the L1 cache.
 const BLOCK: usize = 1024;
 const SMALL_BLOCK: usize = 256;
 
-/// The size of the tiles that fit into the L1 cache beside the streams, in bytes.
+/// The total size of the tiles that fit into the L1 cache together with the streams, in bytes.
 const TILES_IN_CACHE: usize = 24 << 10;
 
 /// The memory of a body's streams. Each slice starts at the lowest element that the stream accesses.
@@ -103,7 +104,8 @@ impl Tiles {
             for step in &code.steps {
                 self.step::<T, S>(simd, step, fused, streams, (start, count));
             }
-            // A loaded value that is stored may be in memory that an earlier store overwrites.
+            // A loaded value that is stored unchanged is first copied to its tile, because an earlier store may
+            // overwrite its memory.
             for (source, _) in &code.stores {
                 if let Source::Loaded(load) = source {
                     let (from, tile) = code.loads[*load];

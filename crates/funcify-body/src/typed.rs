@@ -14,11 +14,11 @@ use crate::kernels::table::Elementwise;
 struct Each1<'a, A, B, F>(&'a mut [B], &'a [A], F);
 /// A function applied to each pair of elements of two slices.
 struct Each2<'a, A, B, F>(&'a mut [B], [&'a [A]; 2], F);
-/// A choice between elements of two slices, by a mask.
+/// A selection between the elements of two slices by a mask.
 struct Choose<'a, A>(&'a mut [A], &'a [u8], [&'a [A]; 2]);
 /// The elements of a slice of floats, converted to integers.
 struct Truncate<'a, E, I>(&'a mut [I], &'a [E]);
-/// Quotients of the elements of two slices, or remainders.
+/// Quotients or remainders of the elements of two slices.
 struct Divide<'a, I>(&'a mut [I], [&'a [I]; 2], bool);
 /// Powers of the elements of two slices.
 struct Powers<'a, I>(&'a mut [I], [&'a [I]; 2]);
@@ -54,7 +54,7 @@ impl<I: Integer> NullaryFnOnce for Choose<'_, I> {
     fn call(self) {
         let Choose(to, holds, [yes, no]) = self;
         for (((to, holds), yes), no) in to.iter_mut().zip(holds).zip(yes).zip(no) {
-            // A choice by `if` loads only one of the two, and does not compile to vector code.
+            // An `if` would load only one of the two elements, and would not compile to vector code.
             let mask = I::of(-i64::from(*holds != 0));
             let [yes, no] = [(*yes, mask), (*no, I::unary(IntUnary::Not, mask))]
                 .map(|(x, mask)| I::binary(IntBinary::And, x, mask));
@@ -68,7 +68,7 @@ impl<E: Element, I: Integer> NullaryFnOnce for Truncate<'_, E, I> {
 
     #[inline(always)]
     fn call(self) {
-        /// A large float slows down the floats in the same chunk.
+        /// The number of elements per chunk. One large float requires the slower conversion for its whole chunk.
         const CHUNK: usize = 256;
         let Truncate(to, x) = self;
         for (to, x) in to.chunks_mut(CHUNK).zip(x.chunks(CHUNK)) {
@@ -85,7 +85,7 @@ impl<I: Integer> NullaryFnOnce for Divide<'_, I> {
 
     #[inline(always)]
     fn call(self) {
-        /// A large operand slows down the quotients in the same chunk.
+        /// The number of elements per chunk. One large operand requires the slower division for its whole chunk.
         const CHUNK: usize = 128;
         let Divide(to, [x, y], is_remainder) = self;
         let divide = |x: I, y: I| match is_remainder {
@@ -204,11 +204,11 @@ fn one_integer<I: Integer, S: Simd>(simd: S, op: IntUnary, to: &mut [u8], x: &[u
 fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, y, _]: &[&[u8]; 3]) {
     let (to, from): (&mut [I], [&[I]; 2]) = (cast_slice_mut(to), [x, y].map(|x| cast_slice(x)));
     match op {
-        // The scalar instruction set has no instruction that truncates to a float.
+        // The scalar instruction set has no instruction for `trunc`, which `Divide` uses.
         IntBinary::Div | IntBinary::Rem if !S::IS_SCALAR => {
             return simd.vectorize(Divide(to, from, op == IntBinary::Rem));
         }
-        // Only AVX-512 has products of 64-bit integers.
+        // Only AVX-512 multiplies vectors of 64-bit integers.
         IntBinary::Pow if !S::IS_SCALAR && (size_of::<I>() < 8 || size_of::<S::u64s>() == 64) => {
             return simd.vectorize(Powers(to, from));
         }
@@ -233,8 +233,8 @@ fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, _]: 
 
 fn cast<E: Element, T: MathTable, S: Simd>(simd: S, ty: Type, to: &mut [u8], x: &[u8]) {
     let x: &[E] = cast_slice(x);
-    // Processors other than x86-64 have instructions that saturate, which `as` uses. The scalar instruction set has none that
-    // truncates to a float.
+    // On processors other than x86-64, `as` compiles to instructions that saturate. The scalar instruction set has no
+    // instruction for `trunc`, which `Truncate` uses.
     if E::IS_FLOAT && !S::IS_SCALAR && cfg!(target_arch = "x86_64") {
         match ty {
             Type::I64 => return simd.vectorize(Truncate::<E, i64>(cast_slice_mut(to), x)),

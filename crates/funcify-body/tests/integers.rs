@@ -1,4 +1,4 @@
-//! Conversions and integer ops compute the same as scalar Rust code, on all instruction sets.
+//! Tests that conversions and integer ops return the same results as scalar Rust code, on all instruction sets.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn check<T: Item + funcify_body::kernels::math::MathTable, E: Pod + Debug + Part
     }
 }
 
-/// Floats around all powers of two, around integers, and random ones. The first 2048 are less than 2^20.
+/// Returns floats around powers of two and around integers, and random floats. The first 2048 are less than 2^20.
 fn floats() -> Vec<f64> {
     let mut random = Random(1);
     let mut small: Vec<f64> = (0..2048).map(|_| random.below(1 << 30) as f64 / 1024.0 - 524_288.0).collect();
@@ -71,7 +71,8 @@ fn floats_saturate_when_they_become_integers() {
     let mut random = Random(2);
     let any = (0..1 << 16).map(|_| f32::from_bits(random.bits() as u32));
     check_casts!(f32, floats().into_iter().map(|x| x as f32).chain(any).collect());
-    // Each chunk is tested for small floats: a single large one changes the path of its chunk only.
+    // The conversion tests for each chunk whether all its floats are small. A single large float changes the code path
+    // of its own chunk only.
     let mut few: Vec<f32> = (0..5000).map(|x| x as f32 - 2500.0).collect();
     (few[700], few[2047], few[4999]) = (f32::NAN, 3e9, -1e30);
     check_casts!(f32, few);
@@ -141,7 +142,8 @@ fn quotients_remainders_powers_and_choices_are_exact() {
     check_integers!(i32, Type::I32, pairs!(i32));
     check_integers!(u32, Type::U32, pairs!(u32));
     check_integers!(i64, Type::I64, pairs!(i64));
-    // Quotients of i64 that are computed with f64: the largest operands, and products next to them.
+    // These i64 quotients are computed in f64. The dividends are the largest ones, at or just below a multiple of the
+    // divisor.
     let mut random = Random(4);
     let small = (0..50_000).map(|_| {
         let y = (random.bits() >> 14) as i64 >> random.below(50);

@@ -1,4 +1,4 @@
-//! Streams of any layout are loaded and stored lane by lane.
+//! Tests that streams of any layout are loaded and stored correctly.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Memory, Random};
 use funcify_body::{Body, Fused, Machine, Tiles, Type};
 use pulp::bytemuck::Pod;
 
-/// Copies a stream to another, and compares the copy with a naive loop.
+/// Copies one stream to another, and compares the copy with the result of a naive loop.
 fn check<E: Pod + PartialEq>(ty: Type, sizes: &[usize], [from, to]: [&[isize]; 2], of: fn(u64) -> E) {
     let mut body = Body::default();
     let x = body.load(0, ty);
@@ -35,7 +35,7 @@ fn check_all(sizes: &[usize], from: &[isize], to: &[isize]) {
     check::<i64>(Type::I64, sizes, [from, to], |bits| bits as i64);
 }
 
-/// Returns strides for axes that lie in memory in a random order, possibly with gaps, and reversed.
+/// Returns strides for axes in a random order, some of them reversed, and possibly with gaps in memory.
 fn apart(random: &mut Random, sizes: &[usize]) -> Vec<isize> {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     for axis in 1..sizes.len() {
@@ -105,7 +105,7 @@ fn repeated_and_transposed_rows() {
 #[test]
 fn lanes_that_share_an_element_store_in_order() {
     for width in [2, 3, 8, 16, 40] {
-        // The last lane of an element wins.
+        // If several lanes share an element, the last lane determines its value.
         check_all(&[100, width], &[width as isize, 1], &[0, 1]);
         check_all(&[100, width], &[width as isize, 1], &[1, 0]);
         check_all(&[100, width], &[width as isize, 1], &[1, 2]);

@@ -35,7 +35,7 @@ impl Backend for Burn {
     }
 
     fn wait(&self) {
-        // If the device failed, the error is reported when the result is read.
+        // Ignores the error: if the device has failed, reading a result reports it.
         let _ = self.device().sync();
     }
 
@@ -71,7 +71,8 @@ impl Backend for Burn {
             (DType::Bool, BurnDType::Bool(store))
                 if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
             {
-                // Kernels for 32-bit booleans, including comparisons, read only the lowest bit.
+                // Normalise 32-bit booleans on the host: Burn's kernels for them, including comparisons, read only the
+                // lowest bit.
                 if store == BoolDType::U32 {
                     return self.upload(&self.download(&tensor, dtype)?);
                 }
@@ -210,8 +211,8 @@ impl Backend for Burn {
     }
 }
 
-/// Returns whether [`normalize`](Backend::normalize) never changes tensors of this dtype, on any device. Skipping it
-/// then avoids copies of large tensors.
+/// Returns whether [`normalize`](Backend::normalize) leaves tensors of this dtype unchanged on every device. Skipping
+/// it for such dtypes avoids copies of large tensors.
 fn is_always_normal(dtype: DType) -> bool {
     !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
 }

@@ -1,4 +1,4 @@
-//! The handle to a Burn device, and the capabilities in which devices differ.
+//! Defines the handle to a Burn device, and the capabilities that differ between devices.
 
 #[cfg(feature = "wgpu")]
 use std::sync::OnceLock;
@@ -43,24 +43,24 @@ pub struct Burn {
     abilities: Abilities,
 }
 
-/// The capabilities in which devices differ.
+/// The capabilities that differ between devices.
 #[derive(Clone, Debug)]
 struct Abilities {
     /// The dtypes that the device does not support, each with the reason.
     unsupported_dtypes: Vec<(DType, &'static str)>,
-    /// `true` if the device can store f16 and bf16. Otherwise they are stored as f32, and rounded after each kernel.
+    /// `true` if the device can store f16 and bf16. Otherwise, they are stored as f32, and rounded after each kernel.
     half_floats: bool,
-    /// The maximum rank of the device's reshapes, or `None` if it has no limit.
+    /// The maximum rank of a reshape on the device, or `None` if the rank is not limited.
     max_rank: Option<usize>,
     /// `true` if the device has its own sigmoid kernel. Burn's generic sigmoid always computes in f32.
     sigmoid: bool,
-    /// `true` if elements are in host memory, so that Rust code can compute on them directly.
+    /// `true` if elements are in host memory, where Rust code can compute on them directly.
     host_memory: bool,
-    /// `true` if the device can store bytes. Otherwise u8 is stored as u32.
+    /// `true` if the device can store bytes. Otherwise, u8 is stored as u32.
     bytes: bool,
 }
 
-/// Returns the capabilities of a device that supports everything.
+/// Defaults to the capabilities of a device that supports everything.
 impl Default for Abilities {
     fn default() -> Self {
         Abilities {
@@ -75,13 +75,13 @@ impl Default for Abilities {
 }
 
 impl Burn {
-    /// Returns `flex`, Burn's CPU device in pure Rust.
+    /// Returns the backend for `flex`, Burn's CPU device in pure Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
         Burn::new(Device::flex(), "burn-flex", Abilities::default())
     }
 
-    /// Returns `ndarray`, Burn's CPU device based on the `ndarray` crate.
+    /// Returns the backend for `ndarray`, Burn's CPU device based on the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
@@ -89,8 +89,9 @@ impl Burn {
         Burn::new(Device::ndarray(), "burn-ndarray", abilities)
     }
 
-    /// Returns `wgpu`, Burn's device on Vulkan: a GPU if there is one, otherwise a software adapter. To select an
-    /// adapter, set the environment variable `CUBECL_WGPU_DEFAULT_DEVICE`, for example to `IntegratedGpu(0)` or `Cpu`.
+    /// Returns the backend for `wgpu`, Burn's device on Vulkan: a GPU if available, otherwise a software adapter. To
+    /// select an adapter, set the environment variable `CUBECL_WGPU_DEFAULT_DEVICE`, for example to `IntegratedGpu(0)`
+    /// or `Cpu`.
     ///
     /// This device stores u8 as u32, with values below 256.
     ///
@@ -105,7 +106,7 @@ impl Burn {
     /// ```
     ///
     /// # Errors
-    /// `Unavailable` if Vulkan has no adapter.
+    /// Returns `Unavailable` if Vulkan has no adapter.
     #[cfg(feature = "wgpu")]
     #[track_caller]
     pub fn wgpu() -> funcify_core::Result<Self> {
@@ -158,7 +159,7 @@ impl Burn {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` for a device that this crate does not support, or whose Cargo feature is not enabled.
+    /// Returns `Unsupported` for a device that this crate does not support, or whose Cargo feature is not enabled.
     #[track_caller]
     pub fn of(device: &Device) -> funcify_core::Result<Self> {
         let inner = device.clone().inner();
@@ -244,7 +245,7 @@ impl Burn {
     pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Outcome {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
-            // Memory from the operating system is already zero, but Burn's `zeros` would write it again.
+            // Memory from the operating system is already zeroed, but Burn's `zeros` would write the zeros again.
             return Ok(filled(&self.device, self.storage_dtype(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();
@@ -283,7 +284,7 @@ fn vulkan_device() -> Result<Device, String> {
     DEVICE.get_or_init(open).clone()
 }
 
-/// Returns an `Unsupported` error, for something that a Burn device or the capture device does not support.
+/// Returns the error for a request that a Burn device or the capture device does not support.
 pub(crate) fn unsupported(at: &Place, backend: &str, what: &str, reason: &str, fix: &str) -> Error {
     let (backend, what, reason, fix) = (backend.into(), what.into(), reason.into(), fix.into());
     Error::Unsupported { at: at.boxed(), backend, what, reason, fix }

@@ -1,4 +1,4 @@
-//! Data movement for tensors of any kind, on top of Burn's separate functions for floats, integers and booleans.
+//! Moves the elements of tensors of any kind, with Burn's separate functions for floats, integers and booleans.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// A tensor of any device, dtype and rank.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
 
-/// The result of a kernel: by default a tensor, or the error that the kernel returned.
+/// The result of a kernel (a tensor by default), or its error.
 pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 
 /// The kind of a tensor, which selects one of Burn's three families of ops.
@@ -67,7 +67,7 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
 }
 
 /// Converts a tensor to the form that kernels accept. Kernels of Burn's GPU devices need rank 1 or more, so a scalar on
-/// a GPU is passed as a vector of one element. Outside of kernels it has rank 0. The conversion moves no elements.
+/// a GPU is passed as a vector of one element. Outside of kernels, it has rank 0. The conversion moves no elements.
 pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),
@@ -119,7 +119,7 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     by_kind!(tensor, float_expand | int_expand | bool_expand, (tensor, shape))
 }
 
-/// A slice for each axis. Loops build such a list for every row that they read or write, so it is kept on the stack.
+/// A slice for each axis. The list is kept on the stack, because loops build one for every row that they read or write.
 type Slices = SmallVec<[Slice; 6]>;
 
 /// Returns slices that select the positions `start, start + step, ..` below `limit` along `axis`, and everything along
@@ -150,7 +150,8 @@ pub(crate) fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Tensor 
     by_kind!(tensor, float_mask_where | int_mask_where | bool_mask_where, (tensor, mask, value))
 }
 
-/// Converts a tensor of one element to rank 0. Needed because Burn's ndarray device cannot reshape to rank 0.
+/// Converts a tensor of one element to rank 0 by copying its data, because Burn's ndarray device cannot reshape to rank
+/// 0.
 #[cfg(feature = "ndarray")]
 fn as_scalar(tensor: Tensor) -> Outcome {
     let (kind, device) = (kind(&tensor), tensor.device());
@@ -163,7 +164,7 @@ fn as_scalar(tensor: Tensor) -> Outcome {
     })
 }
 
-/// Creates a tensor filled with one number. `dtype` must be one that the device supports.
+/// Creates a tensor filled with one number. The device must support `dtype`.
 pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64) -> Tensor {
     let count = shape.iter().product();
     let device = device.as_dispatch();

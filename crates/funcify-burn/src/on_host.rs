@@ -1,6 +1,6 @@
-//! Kernels in host memory, for integer ops that panic in Burn and for ops that Burn lacks.
+//! Implements kernels in host memory, for integer ops that panic in Burn and for ops that Burn lacks.
 //!
-//! On a CPU device, elements are already in host memory. A buffer that is not shared is changed in place.
+//! On a CPU device, elements are already in host memory. The kernels change a buffer in place if it is not shared.
 
 use burn::tensor::Element;
 use funcify_core::types::{nearest_bf16, nearest_f16};
@@ -67,7 +67,7 @@ reals! {
     f64: std::convert::identity, |wide| wide;
 }
 
-/// Applies a function to each element of a float tensor. Computes it in f64 and rounds once.
+/// Applies a function to each element of a float tensor. Computes the function in f64, and rounds its result once.
 pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Outcome {
     by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::round_from(f(x.widen()))))
 }
@@ -116,7 +116,7 @@ pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: imp
     Ok(from_elements(burn, extremes, &shape))
 }
 
-/// Returns the maximum or minimum of a row. Computes 16 partial results, so that the compiler can vectorise the loop.
+/// Returns the maximum or minimum of a row. Computes 16 partial results, which lets the compiler vectorise the loop.
 fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
     let (first, rest) = row.as_chunks::<16>();
     let mut lanes = [row[0]; 16];

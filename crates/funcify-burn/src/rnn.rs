@@ -42,9 +42,9 @@ pub trait RnnExt {
     /// Returns the same results as `forward`. Starts from `state`, or from zeros if it is `None`.
     ///
     /// # Errors
-    /// `Type` if the sequence or the state has wrong sizes. Also the errors of [`scan`](crate::scan()): `Call` for
-    /// tensors on different devices, and `Unsupported` for an activation with an op that has no translation; the error
-    /// names the op.
+    /// Returns `Type` if the sequence or the state has the wrong sizes. Also returns the errors of
+    /// [`scan`](crate::scan()): `Call` for tensors on different devices, and `Unsupported` for an activation with an op
+    /// that has no translation; the error names the op.
     #[track_caller]
     fn scan(&self, batched_input: Tensor<3>, state: Option<Self::State>) -> Result<Self::Output>;
 }
@@ -136,7 +136,7 @@ fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
     x.unsqueeze_dim(if batch_first { 1 } else { 0 })
 }
 
-/// Moves the axis of steps to the front, or from the front back to axis 1. Does nothing unless `batch_first` is set.
+/// Moves the step axis to the front, or from the front back to axis 1. Does nothing unless `batch_first` is set.
 fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }

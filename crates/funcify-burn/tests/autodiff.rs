@@ -81,7 +81,7 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
             let tracked = [choice & 1 > 0, choice & 2 > 0, choice & 4 > 0];
             for (name, loss) in LOSSES {
                 if name == "the second alone" && !tracked[0] && !tracked[2] {
-                    // In this case, the loss with Burn's own ops is not tracked.
+                    // Here, the loss that Burn's own ops compute is not tracked.
                     continue;
                 }
                 let ours = gradients(&device, tracked, loss, |inputs| {
@@ -96,8 +96,8 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
                     assert_eq!(ours.is_some(), is_tracked);
                     match (ours, burns) {
                         (Some(ours), Some(burns)) => assert_close(ours, burns, 1e-5, name),
-                        // If the loss does not depend on an input, Burn has no gradient, and funcify's gradient is
-                        // zero.
+                        // If the loss does not depend on an input, Burn returns no gradient, and funcify returns a zero
+                        // gradient.
                         (Some(ours), None) => assert!(ours.iter::<f32>().all(|it| it == 0.0), "{name}"),
                         (ours, _) => assert!(ours.is_none(), "{name}"),
                     }
@@ -139,7 +139,7 @@ fn an_input_that_is_given_twice_gets_both_shares() {
         let inner = x.clone() * 2.0;
         let product: Tensor<1> = Differentiable::new(&graph).call((inner.clone(), inner.clone())).unwrap();
         let gradients = (product + inner).sum().backward();
-        // (2x)^2 + 2x
+        // The derivative of (2x)^2 + 2x is 8x + 2.
         let expected = TensorData::from([10f32, 18.0, 26.0]);
         assert_close(&x.grad(&gradients).unwrap().into_data(), &expected, 1e-6, "x");
     }
@@ -219,7 +219,7 @@ fn both_strategies_of_gradient_checkpointing_are_served() {
         let function = Differentiable::new(&layer());
         let loss: Loss = |y, z| y.sum() + z.sum();
         let ours = gradients(&device, [true; 3], loss, |inputs| {
-            // Burn may recompute this op, which precedes the call, in its backward pass.
+            // This op precedes the call, and Burn may recompute it in the backward pass.
             let x = inputs.x.clone() * 3.0;
             let (y, z, ..): Layer = function.call((x, inputs.w.clone(), inputs.b.clone())).unwrap();
             (y.tanh(), z)

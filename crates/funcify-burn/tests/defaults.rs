@@ -1,12 +1,13 @@
-//! Tests the default dtypes of a device. They can be set only once per process, so this test has a process of its own.
+//! Tests the default dtypes of a device. They can be set only once per process, so this test runs in a separate
+//! process.
 
 #![cfg(all(feature = "flex", feature = "ndarray"))]
 
 use burn::tensor::{DType, Device, FloatDType, IntDType, Tensor};
 use funcify_burn::scan;
 
-/// A tensor that a body creates without a dtype has the default dtype of the loop's device, even if a loop on another
-/// device was recorded before.
+/// Checks that a tensor that a body creates without a dtype has the default dtype of the loop's device, even if a loop
+/// on another device was recorded before.
 #[test]
 fn a_body_makes_tensors_of_the_default_dtype() {
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]

@@ -1,5 +1,6 @@
-//! Tests device operations that loops need: rows, stacks, and buffers that are written in place. Also tests what the
-//! conformance suite does not cover: that every op has a lowering rule, that a constant can run as an op, and errors.
+//! Tests device operations that loops need: rows, stacks, and buffers that are written in place. Also tests properties
+//! that the conformance suite does not cover: that every op has a lowering rule, that a constant can run as an op, and
+//! that misuse returns errors.
 
 mod common;
 
@@ -17,7 +18,7 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// Devices with their own memory prefer few steps, because each step of a loop launches kernels.
+/// Checks that devices with their own memory prefer few steps, because each step of a loop launches kernels.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {
@@ -145,8 +146,8 @@ fn traces_of_every_dtype() {
     }
 }
 
-/// Checks the time of 10,000 writes. If each of them copied the buffer, which takes 250 microseconds, they would take
-/// more than two seconds. wgpu is not timed, because its kernels are enqueued.
+/// Checks the time of 10,000 writes. If each write copied the buffer, which takes 250 microseconds, all of them would
+/// take more than two seconds. wgpu is not timed, because its kernels are enqueued.
 #[test]
 fn rows_are_written_in_place() {
     for device in devices() {
@@ -212,7 +213,8 @@ fn a_constant_is_an_op_too() {
     }
 }
 
-/// A device may store booleans as numbers. Every nonzero number in a user's boolean tensor must count as true.
+/// Checks that every nonzero number in a user's boolean tensor counts as true on devices that store booleans as
+/// numbers.
 #[test]
 fn a_stored_boolean_that_is_not_zero_is_true() {
     use burn::tensor::{Bool, BoolDType, DType as BurnDType, Tensor, TensorData};

@@ -110,7 +110,7 @@ fn check<M: Module, S: Tensors + Clone>(
         let found = xs.grad(&gradients).unwrap().into_data();
         assert_close(&found, &data(&expected[0]), 1e-4, &what("xs"));
 
-        // Loading the record makes a second layer equal to this one.
+        // A second layer that loads the record computes the same outputs.
         let record: ModuleRecord = module.clone().into_record();
         let other = make(&device).load_record(record);
         let (again, _) = forward(&other, xs.clone(), None);
@@ -121,7 +121,7 @@ fn check<M: Module, S: Tensors + Clone>(
     }
 }
 
-/// Checks modules, each built from the given options.
+/// Checks each module, built with the given options.
 macro_rules! check_all {
     ($($module:ident: $options:expr;)*) => {$({
         let options = $options;

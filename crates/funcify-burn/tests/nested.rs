@@ -1,4 +1,4 @@
-//! Compares a `scan` inside the body of a `scan` with handwritten loops, with gradients, on every device.
+//! Compares nested scans and their gradients with handwritten loops, on every device.
 
 mod common;
 
@@ -38,7 +38,8 @@ fn rows(xs: &Tensor<2>) -> Vec<Tensor<1>> {
     xs.clone().iter_dim(0).map(|row| row.squeeze_dim(0)).collect()
 }
 
-/// The inner loop uses the carry and the row of the outer loop, and a sequence that is a weight of the outer loop.
+/// Checks an inner loop that uses the carry and the row of the outer loop, and a sequence that is a weight of the outer
+/// loop.
 #[test]
 fn an_inner_loop_uses_what_the_outer_one_has() {
     for is_reversed in [false, true] {
@@ -84,7 +85,7 @@ fn an_inner_loop_uses_what_the_outer_one_has() {
     }
 }
 
-/// Three nested loops. The innermost has no sequences, and an integer carry in addition to the float carry.
+/// Checks three nested loops. The innermost loop has no sequences, and an integer carry in addition to the float carry.
 #[test]
 fn three_loops() {
     check(
@@ -122,7 +123,7 @@ fn three_loops() {
     );
 }
 
-/// The outer and the inner loop both receive a module.
+/// Checks an outer and an inner loop that both receive a module.
 #[test]
 fn a_module_in_the_inner_loop() {
     for device in autodiff_devices() {
@@ -162,7 +163,7 @@ fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Tens
     collect.1
 }
 
-/// The graph contains a nested loop instead of unrolled steps.
+/// Checks that the graph contains a nested loop instead of unrolled steps.
 #[test]
 fn the_graph_has_the_inner_loop() {
     let device = Device::flex();

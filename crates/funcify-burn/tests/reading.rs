@@ -1,5 +1,5 @@
 //! Tests that a body that reads elements of its tensors is rejected, because a record must be valid for all elements.
-//! The body must be rejected whatever the elements are, and however it reads them.
+//! The values of the elements, and the function that reads them, must not matter.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -72,7 +72,8 @@ fn every_way_to_read() {
     });
 }
 
-/// A body may ignore the error of a failed read. It is rejected if it would behave differently when the read succeeds.
+/// Checks bodies that ignore the error of a failed read. Such a body is rejected if it records different ops when the
+/// read succeeds.
 #[test]
 fn an_error_that_is_ignored() {
     let device = Device::flex();
@@ -111,7 +112,7 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// The second call to a body records the same ops but returns a different result, or it records one more op.
+/// Checks bodies whose second call returns a different result of the same ops, or records one more op.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();
@@ -142,7 +143,7 @@ fn constants_of_a_body_may_be_read() {
     })
     .unwrap();
     assert_eq!(last.into_data().iter::<f32>().collect::<Vec<_>>(), [4.0, 11.5]);
-    // The same line runs with different constants.
+    // The same source line records different constants.
     let sum = |factor: f32| {
         let body = |(), h: Tensor<1>, x: Tensor<1>| (h + x.clone() * Tensor::from_data([factor], &x.device()), ());
         scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), body)
@@ -164,7 +165,8 @@ fn a_trace_reads_nothing_either() {
     assert_eq!(unused.graph().outputs().len(), 1);
 }
 
-/// A panic outside of bodies is reported as usual, and a panic in a body is an error that names its line.
+/// Checks that a panic outside of a body is reported as usual, and that a panic in a body becomes an error that names
+/// its line.
 #[test]
 fn other_panics() {
     let device = Device::flex();

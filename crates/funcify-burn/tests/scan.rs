@@ -44,7 +44,7 @@ fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device, dtype: 
     Tensor::from_data(data, (device, dtype)).require_grad()
 }
 
-/// The outcome of a run: the results, and the gradients of the carries, the sequences and the parameters.
+/// The results of a run, and the gradients of the carries, the sequences and the parameters.
 struct Run {
     results: Vec<TensorData>,
     gradients: Vec<Option<TensorData>>,
@@ -267,7 +267,8 @@ fn one_line_serves_other_sizes_and_other_constants() {
     }
 }
 
-/// A body that returns its arguments unchanged records no ops, so the cache must also compare the arguments' types.
+/// Checks that the cache also compares the types of the arguments: a body that returns its arguments unchanged records
+/// no ops.
 #[test]
 fn one_line_serves_other_types_of_what_is_passed_on() {
     for device in devices() {
@@ -375,7 +376,7 @@ fn a_loop_that_does_not_fit_is_an_error_that_says_so() {
     assert!(error.to_string().contains("no gradient would flow"), "{error}");
 }
 
-/// Weights are the only operands of the loop, and its body leaves one of them unused.
+/// Checks a loop whose only operands are weights, one of them unused by the body.
 #[test]
 fn a_loop_of_weights_alone() {
     for device in devices() {
@@ -388,7 +389,7 @@ fn a_loop_of_weights_alone() {
     }
 }
 
-/// As in Burn, if several elements are the maximum or minimum, the first one receives the whole gradient.
+/// Checks that the first of several equal maxima or minima receives the whole gradient, as in Burn.
 #[test]
 fn the_first_of_equal_elements_has_the_gradient() {
     type Body = fn(Tensor<2>) -> Tensor<2>;

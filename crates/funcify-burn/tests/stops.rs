@@ -91,8 +91,8 @@ fn every_control_of_autodiff_is_burns() {
     }
 }
 
-/// Several placements of stops fit Burn's tape for these bodies. Trials on small positive numbers alone cannot
-/// distinguish them.
+/// Checks bodies for which several placements of stops fit Burn's tape, and trials on small positive numbers alone
+/// cannot distinguish the placements.
 #[test]
 fn ways_that_few_numbers_tell_apart_are_told_apart() {
     let device = devices().swap_remove(0).autodiff();
@@ -156,8 +156,8 @@ fn ways_that_few_numbers_tell_apart_are_told_apart() {
     }
 }
 
-/// Trials must distinguish two placements of a stop in a layer that saturates for arguments of one sign, and whose rows
-/// are masked.
+/// Checks that trials distinguish two placements of a stop in a layer that saturates for arguments of one sign and
+/// whose rows are masked.
 #[test]
 fn masks_and_wide_layers_tell_ways_apart() {
     const FEATURES: usize = 128;
@@ -188,7 +188,7 @@ fn masks_and_wide_layers_tell_ways_apart() {
     }
 }
 
-/// Random closures with `detach` at random operands must have Burn's gradients, or be rejected.
+/// Checks that random closures with `detach` at random operands either have Burn's gradients or are rejected.
 #[test]
 fn random_closures_stop_where_burn_stops() {
     const PROGRAMS: u64 = 400;
@@ -208,7 +208,8 @@ fn random_closures_stop_where_burn_stops() {
     assert!(refused < PROGRAMS / 10, "{refused} of {PROGRAMS} are rejected");
 }
 
-/// Runs a loop on arguments around `centre`. Returns `None` if it is rejected because several placements of stops fit.
+/// Runs a loop on arguments around `centre`. Returns `None` if the loop is rejected because several placements of stops
+/// fit.
 fn run_at_or_refused(
     centre: f32,
     device: &Device,
@@ -236,7 +237,7 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     let mut pool = vec![w, c, x];
     for _ in 0..3 + below(7) {
         let mut operand = || {
-            // Prefers recent results.
+            // Prefer recent results.
             let index = (pool.len() - 1).saturating_sub(below(4).min(below(4)));
             let operand = pool[if below(3) == 0 { below(pool.len()) } else { index }].clone();
             if below(4) == 0 { operand.detach() } else { operand }
@@ -259,8 +260,8 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     (next, y)
 }
 
-/// A body may run a separate loop over tensors that are not on the capture device. That loop is recorded while the body
-/// is being recorded.
+/// Checks a body that runs a separate loop over tensors outside of the capture device. That loop is recorded while the
+/// body is being recorded.
 #[test]
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);
@@ -400,8 +401,9 @@ fn what_a_record_cannot_have_is_refused_by_name() {
     });
 }
 
-/// Burn differentiates a batch normalisation with its own rule, in which gradients flow through the statistics of the
-/// batch. But capture records several ops, and the tape seems to stop at the statistics.
+/// Checks that a loop over a batch normalisation is rejected. Burn differentiates this op with a single rule, in which
+/// gradients flow through the statistics of the batch. But capture records several ops, and the tape appears to stop at
+/// the statistics.
 #[test]
 fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
     let normed = |w: Vector, c: Vector, x: Vector| {
@@ -429,7 +431,7 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
                 assert!(text.contains(part), "{text}\ndoes not contain: {part}");
             }
         }
-        // The same computation, written with ops that have one derivative rule each.
+        // The same computation, composed of elementary ops.
         let by_ops = |w: Vector, c: Vector, x: Vector| {
             let rows = c * w.clone() + x.clone();
             let centred = rows.clone() - rows.mean();

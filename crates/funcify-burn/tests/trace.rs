@@ -1,5 +1,5 @@
-//! Tests closures on Burn tensors that are turned into graphs. Each of Burn's ops must have the same results and
-//! gradients in the graph as in Burn.
+//! Tests that closures on Burn tensors become graphs in which each of Burn's ops has the same results and gradients as
+//! in Burn.
 
 mod common;
 
@@ -148,7 +148,7 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("unfold", body!(|x, y| x.unfold::<3, _>(1, 2, 1).sum_dim(2).squeeze_dim::<2>(2) + y.slice(s![.., ..3]))),
 ];
 
-/// The ops whose gradients are not compared, only their results: they have no gradients, or Burn's gradients differ.
+/// The ops for which only results are compared, because they have no gradients or because Burn's gradients differ.
 const VALUES: &[(&str, Body)] = &[
     // Burn's backward pass differentiates the tanh approximation.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
@@ -237,7 +237,7 @@ fn data(tensor: AnyTensor) -> TensorData {
 }
 
 /// Returns the device that computes the expected results. Some functions are less accurate on the other devices, for
-/// example wgpu's arcsine.
+/// example the arcsine on wgpu.
 fn reference() -> Device {
     devices().swap_remove(0)
 }
@@ -256,7 +256,7 @@ fn every_op_gives_in_the_graph_what_it_gives_in_burn() {
     }
 }
 
-/// Elementwise ops to compare on infinities, NaN, and zeros of both signs.
+/// The elementwise ops that are compared on infinities, NaN, and zeros of both signs.
 const ON_SPECIAL_NUMBERS: &[(&str, Body)] = &[
     ("square root", body!(|x, _y| x.sqrt())),
     ("power 0.5", body!(|x, _y| x.powf_scalar(0.5))),
@@ -311,7 +311,8 @@ fn special_numbers_are_burns() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns the gradients of x and y. The loss is a sum of the elements of the result, each with a different weight.
+/// Returns the gradients of x and y. The loss is a weighted sum of the elements of the result, with a different weight
+/// for each element.
 fn gradients(device: &Device, forward: impl Fn(Tensor<2>, Tensor<2>) -> AnyTensor) -> [TensorData; 2] {
     let (x, y) = inputs(device);
     let (x, y) = (x.require_grad(), y.require_grad());

@@ -98,7 +98,7 @@ fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tenso
     Ok((sum, rows.narrow(1, steps, width - 1)?.contiguous()?))
 }
 
-/// Applies the norm. If an operand is tracked, avoids Candle's fused kernel, which does not support gradients.
+/// Applies the RMS norm. If an operand is tracked, avoids Candle's fused kernel, which does not support gradients.
 fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
     match xs.track_op() || norm.weight().track_op() {
         true => norm.forward_diff(xs),
@@ -106,7 +106,7 @@ fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Applies the norm. If an operand is tracked, avoids Candle's fused kernel, which does not support gradients.
+/// Applies the layer norm. If an operand is tracked, avoids Candle's fused kernel, which does not support gradients.
 fn layer_norm(norm: &LayerNorm, xs: &Tensor) -> Result<Tensor> {
     match norm.bias() {
         Some(bias) if xs.track_op() || norm.weight().track_op() || bias.track_op() => {

@@ -39,7 +39,8 @@ pub struct Config {
     pub n_layer: usize,
     /// The vocabulary size.
     pub vocab_size: usize,
-    /// The number of embedding rows is rounded up to a multiple of this number.
+    /// The padding of the vocabulary: the number of embedding rows is `vocab_size`, rounded up to a multiple of this
+    /// number.
     pub pad_vocab_size_multiple: usize,
 }
 

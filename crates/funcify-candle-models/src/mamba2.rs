@@ -53,7 +53,8 @@ pub struct Config {
     /// The number of groups of heads that share B and C. Must be 1. (With more groups, the library's norm normalises
     /// all groups together, whereas the authors' norm treats each group separately.)
     pub ngroups: usize,
-    /// The number of embedding rows is rounded up to a multiple of this number.
+    /// The padding of the vocabulary: the number of embedding rows is `vocab_size`, rounded up to a multiple of this
+    /// number.
     pub pad_vocab_size_multiple: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Runs compiled loops: the engine of `funcify-cpu` operates on the memory of Candle's tensors.
+//! Runs compiled loops with the engine of `funcify-cpu`, on the memory of Candle's tensors.
 //!
 //! Contiguous operands are borrowed, and others are copied. Results are moved into tensors.
 
@@ -28,8 +28,8 @@ impl Compiled<Tensor> for Loop {
         });
         let in_order = in_order.collect::<Result<SmallVec<[Option<Tensor>; 16]>, BackendError>>()?;
         let storages: SmallVec<[usize; 16]> = in_order.iter().flatten().map(storage_of).collect();
-        // Each storage is read-locked only once, even if several operands share it: a writer that waits between two
-        // read locks would cause a deadlock.
+        // Read-lock each storage only once, even if several operands share it: a writer that waits between two read
+        // locks would cause a deadlock.
         let mut held: SmallVec<[(usize, StorageRef<'_>); 16]> = SmallVec::new();
         for (tensor, storage) in in_order.iter().flatten().zip(&storages) {
             if held.iter().all(|(other, _)| other != storage) {

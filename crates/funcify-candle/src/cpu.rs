@@ -1,8 +1,9 @@
-//! CPU kernels for ops that Candle lacks. A kernel applies a function to each element, pair of elements, or row.
+//! Implements CPU kernels for ops that Candle lacks. A kernel applies a function to each element, pair of elements, or
+//! row.
 //!
-//! The kernels are Candle custom ops, generic over the element type and the function, so that each instance compiles
-//! to a single loop. Candle cannot differentiate them, and does not have to: programs run on detached tensors, and
-//! the gradients of tracked tensors are computed by funcify.
+//! The kernels are Candle custom ops, generic over the element type and the function, so that each instance compiles to
+//! a single loop. Candle cannot differentiate them, and does not have to: programs run on detached tensors, and funcify
+//! computes the gradients of tracked tensors.
 
 use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Error, Layout, Shape, Tensor, WithDType};

@@ -1,4 +1,4 @@
-//! The Candle backend on a device, and functions that create and read its tensors.
+//! Defines the Candle backend on a device, and functions that create and read its tensors.
 
 use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
 use funcify_core::error::BackendError;
@@ -86,7 +86,7 @@ pub(crate) fn output_shape<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     Ok(shape)
 }
 
-/// Returns the text that explains the limit on the rank.
+/// Returns the text that explains the rank limit to the user.
 pub(crate) fn rank_reason() -> String {
     format!("Candle's strided kernels support at most {MAX_RANK} axes")
 }

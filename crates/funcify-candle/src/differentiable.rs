@@ -68,7 +68,7 @@ impl Default for TrackedPrograms {
     }
 }
 
-/// A graph to compile and differentiate, with the options.
+/// A graph to compile and differentiate, with its options.
 struct ProgramSource<'a> {
     graph: &'a Graph,
     candle: &'a Candle,
@@ -111,10 +111,10 @@ impl Default for DifferentiableOptions {
 }
 
 impl DifferentiableOptions {
-    /// Creates the default options. Loops are compiled if possible, and driven by the host otherwise. Compiled loops
-    /// save only the values that are expensive to recompute ([`CheckpointPolicy::SaveCostly`]). Other loops save
-    /// everything that their backward loops need ([`CheckpointPolicy::SaveAll`]), which is still less than Candle's
-    /// graph would hold.
+    /// Creates the default options. Loops are compiled if possible; otherwise, the host runs them step by step.
+    /// Compiled loops save only the values that are expensive to recompute ([`CheckpointPolicy::SaveCostly`]). Other
+    /// loops save everything that their backward loops need ([`CheckpointPolicy::SaveAll`]), which is still less than
+    /// Candle's graph would hold.
     pub fn new() -> Self {
         let compile = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         DifferentiableOptions { compile, policy: None }
@@ -319,7 +319,7 @@ fn forward(
 impl ProgramSource<'_> {
     /// Compiles the programs for a set of tracked inputs.
     fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
-        // If an argument has a different type than the graph's input, the call itself reports the error.
+        // If the type of an argument differs from that of the graph's input, the call itself reports the error.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
         let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
@@ -399,7 +399,7 @@ fn attach_results(
             )
         }
     });
-    // This cannot fail, because the cell is set only here.
+    // Cannot fail, because the cell is set only here.
     let _ = saved.set(takes.collect());
     results.truncate(count);
     Ok(results)

@@ -1,5 +1,5 @@
-//! Sequence layers with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space models
-//! and linear attention.
+//! Provides sequence layers with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space
+//! models and linear attention.
 //!
 //! These are the layers of [`funcify_nn`]. Their parameters have the names and shapes of PyTorch, candle_nn or the
 //! authors' code, so that existing weight files can be loaded. A layer processes a whole sequence as a single node of
@@ -190,7 +190,7 @@ pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Resu
     Ok(tensor)
 }
 
-/// Returns the dtype of a `VarBuilder` as a funcify dtype, to be used for [layers](funcify_nn) with its parameters.
+/// Returns the dtype of a `VarBuilder` as a funcify dtype, for [layers](funcify_nn) that use its parameters.
 ///
 /// ```
 /// use candle_core::{DType, Device};

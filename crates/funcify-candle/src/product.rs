@@ -60,7 +60,7 @@ fn strides(strides: &[isize]) -> [isize; 2] {
     [strides[0], strides[1]]
 }
 
-/// Returns the number of threads that Candle would use. Queries it only once.
+/// Returns the number of threads that Candle would use, and queries it only once.
 fn parallelism() -> Parallelism {
     static THREADS: OnceLock<usize> = OnceLock::new();
     match *THREADS.get_or_init(utils::get_num_threads) {

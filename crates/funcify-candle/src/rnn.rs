@@ -41,8 +41,8 @@ impl RnnState for GRUState {
 ///
 /// Candle's `seq` records every step. Its backward pass recurses through all steps and, if the input has a gradient,
 /// takes time quadratic in their number. The methods of this trait rerun segments of steps instead, like
-/// [`scan`](crate::scan). (`GRU::states_to_tensor` concatenates the steps to `[batch, steps * hidden]`. Here, the
-/// outputs of all networks have a separate axis for the steps.)
+/// [`scan`](crate::scan). (`GRU::states_to_tensor` concatenates the steps to `[batch, steps * hidden]`. This trait
+/// returns outputs with a separate step axis, for all networks.)
 ///
 /// ```
 /// use candle_core::{DType, Device, Result, Tensor};

@@ -1,4 +1,4 @@
-//! Trees of Candle tensors, used as carries, sequences and results of closure loops.
+//! Defines trees of Candle tensors, used as carries, sequences and results of closure loops.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::errors;
 /// string keys, and the states of `candle_nn`'s recurrent networks. The counterpart of [`funcify_core::Tree`], whose
 /// leaves are `Value`s.
 ///
-/// A loop carries only the leaves. Every carry must have the structure of the initial one: a step that returns
-/// tensors at other paths (for example, `None` instead of `Some`) is an error. A field that is not a tensor, such as
-/// a counter or a flag, always keeps its value from the initial carry. Make it a tensor if steps change it.
+/// A loop carries only the leaves. Every carry must have the structure of the initial one: a step that returns tensors
+/// at different paths (for example, `None` instead of `Some`) is an error. A field that is not a tensor, such as a
+/// counter or a flag, always keeps its value from the initial carry. Make it a tensor if steps change it.
 ///
 /// To implement the trait for your own structure, define its two methods:
 ///
@@ -62,8 +62,8 @@ pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
     names
 }
 
-/// Returns an error if the leaves do not have the expected names, because leaves are matched by position, and would
-/// otherwise be swapped. Accepts a different number of leaves, which the loop itself rejects.
+/// Returns an error if the leaves do not have the expected names: leaves are matched by position, so the loop would
+/// otherwise swap them. Accepts a different number of leaves, which the loop itself rejects.
 pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: &[String], found: &T) -> Result<()> {
     let found = names(found, component);
     if expected == found || expected.len() != found.len() {

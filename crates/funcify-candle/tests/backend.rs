@@ -1,5 +1,5 @@
-//! Tests the backend: rows and stacks, element types, and tracked tensors. Also tests what the conformance suite does
-//! not cover: kernels on tensors large enough for several threads, constants as ops, and errors.
+//! Tests the backend: rows and stacks, element types, and tracked tensors. Also covers cases outside the conformance
+//! suite: kernels on tensors large enough for several threads, constants as ops, and errors.
 
 use candle_core::{Device, Tensor, Var};
 use funcify::dispatch::{Backend, Function, Part, StackType, run_op};
@@ -90,7 +90,7 @@ fn tracked_tensors_stay_tracked() {
 
 #[test]
 fn elementwise_ops_have_gradients() {
-    // `stop_gradient` is left out, because its gradient differs from the finite difference.
+    // Skip `stop_gradient`, because its gradient differs from the finite difference.
     for op in Unary::ALL.iter().copied().filter(|op| *op != Unary::StopGradient) {
         let graph = Graph::build("tracked", |builder| apply(op, &[builder.input("x", "f64[2]")]));
         // Skip ops that do not accept floats.

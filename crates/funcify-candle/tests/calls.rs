@@ -1,5 +1,5 @@
-//! Tests the arguments of calls: bytes as booleans, tracked tensors, and a handle that cancels a call. Also tests the
-//! errors.
+//! Tests calls with bytes as booleans, with tracked tensors, and with a handle that cancels the call. Also tests the
+//! errors of calls.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn masks() -> Graph {
     graph.unwrap()
 }
 
-/// Candle's masks are bytes, and its `where_cond` treats every nonzero byte as true.
+/// Checks that every nonzero byte counts as true, as in Candle's `where_cond`, whose masks are bytes.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let bytes = |bytes: &[u8]| Tensor::new(bytes, &Device::Cpu).unwrap();
@@ -52,7 +52,7 @@ fn a_byte_that_is_not_zero_is_true() {
     assert_eq!(compile(&graph, LoopStrategy::Native).call(&[none]).unwrap()[0].dims(), [0]);
 }
 
-/// Computes the square of `x + 20_000` by a loop of 20,000 steps. If each step were a node, the backward pass would
+/// Computes the square of `x + 20_000` with a loop of 20,000 steps. If each step were a node, the backward pass would
 /// overflow the stack.
 #[test]
 fn a_call_with_a_variable_is_one_node() {
@@ -126,8 +126,8 @@ fn loops_stop() {
     }
 }
 
-/// If `RUST_BACKTRACE` is set, the text of Candle's own errors contains a backtrace. The variable is read only once
-/// per process, so the test runs itself in a new process.
+/// Checks that errors contain no backtrace, although Candle's own errors do if `RUST_BACKTRACE` is set. The variable is
+/// read only once per process, so the test runs itself in a new process.
 #[test]
 fn errors_have_no_backtrace() {
     if std::env::var_os("RUST_BACKTRACE").is_none_or(|asked| asked != "1") {
@@ -154,7 +154,7 @@ fn errors_have_no_backtrace() {
     check(funcify_candle::cond(&x, &x, Ok::<Tensor, _>, Ok::<Tensor, _>).unwrap_err().to_string());
 }
 
-/// In a safetensors file, as in a call, any nonzero byte of a BOOL tensor is true.
+/// Checks that any nonzero byte of a BOOL tensor in a safetensors file is true, as in a call.
 #[test]
 fn a_byte_of_a_file_that_is_not_zero_is_true() {
     let header = r#"{"p":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}"#;

@@ -78,7 +78,7 @@ fn carries_of_mixed_types() {
     }
 }
 
-/// The loss uses only some of the loop's carries and ys.
+/// Checks the gradients of losses that use only some of the loop's carries and ys.
 #[test]
 fn what_is_not_used() {
     let (w, start, xs) = (var(1, &[3], DType::F64), var(2, &[3], DType::F64), var(3, &[STEPS, 3], DType::F64));
@@ -130,8 +130,8 @@ fn one_tensor_in_several_places_and_strided() {
     assert_gradients(&backward(&[&found_a, &found_b, &found_ys]), &expected, &[&x], "strided");
 }
 
-/// Sums and products of a strided tensor may be rounded differently from those of a contiguous copy. This must not
-/// cause the check of a rerun's results to fail.
+/// Checks that a rerun with strided tensors is accepted, although their sums and products may be rounded differently
+/// from those of a contiguous copy.
 #[test]
 fn strided_carries_and_captured_tensors() {
     let (start, w, xs) =
@@ -168,7 +168,7 @@ fn tensors_without_elements() {
     assert!(gradients.get(&xs).is_none() && gradients.get(&w).is_none());
 }
 
-/// The loop runs along an axis other than 0, so that the rows of the sequence are strided.
+/// Checks a loop along an axis other than 0, for which the rows of the sequence are strided.
 #[test]
 fn another_axis() {
     let xs = var(1, &[2, STEPS, 3], DType::F32);
@@ -198,7 +198,7 @@ fn without_anything_tracked() {
     assert!(gradients.get(&w).is_some() && gradients.get(&hidden).is_none());
 }
 
-/// Without sequences, the number of steps is given by an option.
+/// Checks a loop without sequences, whose number of steps is an option.
 #[test]
 fn a_number_of_steps() {
     let x = Var::new(0.9f64, &Device::Cpu).unwrap();
@@ -209,7 +209,7 @@ fn a_number_of_steps() {
     assert!((slope - 8.0 * 0.9f64.powi(7)).abs() < 1e-12);
 }
 
-/// Variables that are used only in some steps also have gradients.
+/// Checks that variables used only in some steps also have gradients.
 #[test]
 fn captured_in_one_branch() {
     let (even, odd) = (var(1, &[2], DType::F64), var(2, &[2], DType::F64));
@@ -230,7 +230,7 @@ fn captured_in_one_branch() {
     assert_gradients(&backward(&[&last]), &expected, &[&even, &odd], "branches");
 }
 
-/// Tensors computed from variables may be captured by a closure, or passed to the loop.
+/// Checks tensors computed from variables, both captured by the closure and passed to the loop.
 #[test]
 fn captured_tensors_with_a_graph() {
     let (w, xs) = (var(1, &[3, 3], DType::F64), var(2, &[STEPS, 3], DType::F64));
@@ -260,7 +260,7 @@ fn captured_tensors_with_a_graph() {
     }
 }
 
-/// The closure of a loop captures the result of another loop.
+/// Checks loops that use the result of another loop. Capturing it in the closure is an error; passing it is not.
 #[test]
 fn a_captured_result_of_a_loop() {
     let xs = var(1, &[STEPS, 2], DType::F64);
@@ -288,7 +288,7 @@ fn a_captured_result_of_a_loop() {
     assert_gradients(&found, &expected, &[&xs], "encoded");
 }
 
-/// A nested loop captures the carry and the row of the outer loop, and a variable.
+/// Checks a nested loop that captures the carry and the row of the outer loop, and a variable.
 #[test]
 fn nested() {
     let (w, xs) = (var(1, &[2], DType::F64), var(2, &[4, 3, 2], DType::F64));
@@ -334,7 +334,7 @@ fn a_closure_that_fails_gives_its_error() {
     };
     let error = error_of(scan(&start, xs.as_tensor(), failing(3, calls.clone())));
     assert_contains(&error, &["scan: step 3 of 7 failed", "the sensor is off"]);
-    // The rerun fails. The failed backward pass must not affect a later one.
+    // Let the rerun fail. The failed backward pass must not affect a later one.
     calls.store(0, Ordering::Relaxed);
     let (last, ()) = scan(&start, xs.as_tensor(), failing(8, calls)).unwrap();
     let total = loss(&[&last]).unwrap();
@@ -344,7 +344,7 @@ fn a_closure_that_fails_gives_its_error() {
     assert_gradients(&total.backward().unwrap(), &expected, &[&xs], "after a failure");
 }
 
-/// A closure whose rerun returns different results, for example because of dropout, is rejected.
+/// Checks that a closure is rejected if its rerun returns different results, for example because of dropout.
 #[test]
 fn a_closure_that_draws_is_an_error() {
     let xs = var(1, &[STEPS, 8], DType::F32);
@@ -357,7 +357,7 @@ fn a_closure_that_draws_is_an_error() {
     let rows = gradient.get(&xs).unwrap().to_vec2::<f32>().unwrap();
     assert_eq!(rows[STEPS - 1], [1f32; 8]);
     assert!(rows[STEPS - 2].iter().all(|g| *g == 0.0 || *g == 2.0), "{rows:?}");
-    // The ys of a rerun must be the same as well.
+    // The ys of a rerun must also be the same.
     let drawn = |x: Tensor| candle_nn::ops::dropout(&x, 0.5);
     let (_, ys) = scan(&start, xs.as_tensor(), move |h: Tensor, x| Ok(((h + &x)?, drawn(x)?))).unwrap();
     assert_contains(&error_of(ys.sum_all().unwrap().backward()), &["scan: a y of step", "keep_graphs"]);
@@ -372,12 +372,13 @@ fn a_closure_that_draws_is_an_error() {
         false => x.flip(&[0])? * 2.0,
     });
     assert_contains(&error_of(turned.unwrap().sum_all().unwrap().backward()), &["map: a y of step"]);
-    // In the comparison, NaN equals NaN.
+    // The comparison treats NaN as equal to NaN.
     let (last, ()) = scan(&start, xs.as_tensor(), |h: Tensor, x| Ok(((h * f64::NAN)?.add(&x)?, ()))).unwrap();
     assert!(last.sum_all().unwrap().backward().is_ok());
 }
 
-/// An optimiser changes a variable before a second backward pass, so that the rerun returns different results.
+/// Checks that a backward pass is rejected if a captured variable has changed, because the rerun returns different
+/// results.
 #[test]
 fn a_variable_that_changed_is_an_error() {
     let (w, xs) = (var(1, &[2], DType::F64), var(2, &[STEPS, 2], DType::F64));
@@ -494,8 +495,8 @@ fn choices() {
     }
 }
 
-/// The closure transposes the weight in all steps, in even steps or in odd steps, so that the gradients to be summed
-/// have different memory layouts.
+/// Checks closures that transpose the weight in all steps, in even steps or in odd steps. The gradients to be summed
+/// then have different memory layouts.
 #[test]
 fn a_captured_weight_is_transposed() {
     let (w, start, xs) = (var(1, &[3, 3], DType::F64), var(2, &[2, 3], DType::F64), var(3, &[STEPS, 2, 3], DType::F64));
@@ -520,7 +521,7 @@ fn a_captured_weight_is_transposed() {
     }
 }
 
-/// The results of the steps alternate between two paths of the tree.
+/// Checks that a loop is rejected if the results of its steps alternate between two paths of the tree.
 #[test]
 fn tensors_at_other_paths_are_errors() {
     type Pair = (Option<Tensor>, Option<Tensor>);
@@ -539,8 +540,8 @@ fn tensors_at_other_paths_are_errors() {
     assert_contains(&error_of(looped), &["tensors at y_0", "tensors at y_1", "closure_edges.rs"]);
 }
 
-/// As in the handwritten loop, the gradient is missing rather than zero: with weight decay, an optimiser would shrink
-/// a variable whose gradient is zero.
+/// Checks that the gradient of an unused variable is missing rather than zero, as in the handwritten loop: with weight
+/// decay, an optimiser would shrink a variable whose gradient is zero.
 #[test]
 fn a_variable_that_the_loss_does_not_use_has_no_gradient() {
     for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {

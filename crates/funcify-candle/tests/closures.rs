@@ -75,7 +75,7 @@ fn lstm() {
     check("lstm", cells::lstm, &[&wide, &wide, &[4 * WIDTH]], &[&state, &state], &state);
 }
 
-/// A diagonal state space model with complex states.
+/// Checks a diagonal state space model with complex states.
 #[test]
 fn s5() {
     let (square, state): ([usize; 2], [usize; 2]) = ([WIDTH, WIDTH], [BATCH, WIDTH]);
@@ -83,7 +83,7 @@ fn s5() {
     check("s5", cells::s5, &shapes, &[&state, &state], &state);
 }
 
-/// The core of a selective state space model: the decay and the input projection depend on the input.
+/// Checks the core of a selective state space model, in which the decay and the input projection depend on the input.
 #[test]
 fn selective_scan() {
     let n = 2;
@@ -172,7 +172,7 @@ fn training_is_the_same() {
     assert!(expected[9] < 0.8 * expected[0], "nothing was learned: {expected:?}");
 }
 
-/// The states of candle_nn's cells are trees, so a cell can be called in any closure.
+/// Checks that any closure can call candle_nn's cells, because their states are trees.
 #[test]
 fn a_cell_in_a_closure() {
     let map = VarMap::new();

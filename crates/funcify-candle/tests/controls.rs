@@ -1,5 +1,5 @@
-//! Tests Candle's ops and autodiff controls in closures: each loop has the values and gradients of the handwritten
-//! loop, and has no gradient where that loop has none.
+//! Tests Candle's ops and autodiff controls in closures. Each loop must have the same values and gradients as the
+//! handwritten loop, and no gradient where the handwritten loop has none.
 
 mod common;
 
@@ -144,7 +144,7 @@ const OPS: &[(&str, Body)] = &[
     ),
 ];
 
-/// An op that doubles its input, but deliberately multiplies the gradient by a different factor.
+/// An op that doubles its input, but deliberately multiplies the gradient by 5.
 struct Scaled;
 
 impl CustomOp1 for Scaled {
@@ -194,7 +194,7 @@ fn every_op_and_control_is_candles() {
         let ways = [ScanOptions::new(), ScanOptions::new().segments(1), ScanOptions::new().keep_graphs()];
         for (way, options) in ways.into_iter().enumerate() {
             let what = format!("{name}, way {way}");
-            // First, the weight is passed to the loop; then, the closure captures it as a variable.
+            // Pass the weight to the loop first, and then capture it in the closure as a variable.
             let body = *body;
             let told = scan_captured(options.clone(), c.as_tensor(), xs.as_tensor(), w.as_tensor(), move |c, x, w| {
                 body(w, c, x)

@@ -120,7 +120,7 @@ fn lstm() {
     check("lstm", symbolic, cells::lstm, &["3,4", "3,4"], &["4,16", "4,16", "16"], "T,3,4");
 }
 
-/// A diagonal state space model with complex states.
+/// Checks a diagonal state space model with complex states.
 #[test]
 fn s5() {
     let symbolic: Symbolic = |w, carry, u| {
@@ -134,7 +134,7 @@ fn s5() {
     check("s5", symbolic, cells::s5, &["B,H", "B,H"], &["H", "H", "H,H", "H,H", "H,H", "H,H"], "T,B,H");
 }
 
-/// The core of a selective state space model: the decay and the input projection depend on the input.
+/// Checks the core of a selective state space model, in which the decay and the input projection depend on the input.
 #[test]
 fn selective_scan() {
     let symbolic: Symbolic = |w, carry, u| {
@@ -147,7 +147,7 @@ fn selective_scan() {
     check("selective scan", symbolic, cells::selective_scan, &["B,H,N"], &["H,H", "H,N", "H,N", "H,N", "H"], "T,B,H");
 }
 
-/// Builds the graph of `(x + y, x * y as f64, i + 1)`, for an f32, an f64 and an integer input.
+/// Builds a graph with an f32, an f64 and an integer input. Its four outputs have these types and f16.
 fn mixed() -> Differentiable {
     let graph = Graph::build("mixed", |g| {
         let (x, y, i) = (g.input("x", "f32[N]"), g.input("y", "f64[N]"), g.input("i", "i64[N]"));
@@ -262,7 +262,7 @@ fn mistakes_are_errors() {
     assert!(function.call(&[x.detach()]).is_ok());
 }
 
-/// Second derivatives are computed by differentiating the graph. The result can be a node, like any other graph.
+/// Computes a second derivative by differentiating the graph. The resulting graph can be a node like any other graph.
 #[test]
 fn higher_order_lives_in_the_graph() {
     let cube = Graph::build("cube", |g| {

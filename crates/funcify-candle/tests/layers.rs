@@ -31,7 +31,8 @@ fn shuffled(map: &VarMap) -> Vec<(String, Var)> {
     vars
 }
 
-/// Weights that candle_nn saved to a safetensors file can be loaded, and yield the same outputs and gradients.
+/// Checks that weights saved by candle_nn to a safetensors file can be loaded, and yield the same outputs and
+/// gradients.
 #[test]
 fn weights_of_candle_nn() {
     let file = std::env::temp_dir().join(format!("funcify-layers-{}.safetensors", std::process::id()));
@@ -60,7 +61,7 @@ fn weights_of_candle_nn() {
         let by_gru = Tensor::stack(&states.iter().map(|state| state.h.clone()).collect::<Vec<_>>(), 1).unwrap();
         let expected = loss(&[&by_lstm, &by_gru]).unwrap().backward().unwrap();
 
-        // Loads the file as constants, to check names and shapes.
+        // Load the file as constants, to check names and shapes.
         let constants = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
         let vb = VarBuilder::from_tensors(constants, dtype, &Device::Cpu);
         let config = RecurrentConfig { layers: 2, bidirectional: true, ..RecurrentConfig::default() };
@@ -68,7 +69,7 @@ fn weights_of_candle_nn() {
         assert_close(&lstm.forward(&xs.detach()).unwrap(), &by_lstm, "lstm");
         assert!(!lstm.forward(&xs.detach()).unwrap().track_op());
 
-        // Shares the variables, so that gradients can be compared too.
+        // Share the variables, to compare gradients too.
         let shared: HashMap<String, Tensor> =
             vars.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
         let vb = VarBuilder::from_tensors(shared, dtype, &Device::Cpu);
@@ -153,8 +154,8 @@ fn tensor_of(host: &HostTensor) -> Tensor {
     Tensor::from_vec(host.to_f64_vec(), host.shape(), &Device::Cpu).unwrap()
 }
 
-/// The outputs, last states and gradients of each layer equal those that the reference evaluator computes from its
-/// graph.
+/// Checks that the outputs, last states and gradients of each layer equal those that the reference evaluator computes
+/// from the layer's graph.
 #[test]
 fn every_layer_is_its_graph() {
     for (name, make) in all_layers() {
@@ -187,15 +188,15 @@ fn every_layer_is_its_graph() {
     }
 }
 
-/// For every layer, tests three properties. A sequence processed in two chunks, passing on the states, yields the
-/// same results as the whole sequence. All parameters, the input and the states have gradients. Training reduces the
-/// loss.
+/// Checks three properties of every layer. Two chunks of a sequence, with the states passed from one to the other,
+/// yield the same results as the whole sequence. The gradients of all parameters and of the input flow through the
+/// passed states. Training reduces the loss.
 #[test]
 fn every_layer_goes_on_and_learns() {
     for (name, make) in all_layers() {
         let map = VarMap::new();
         let seq = make(VarBuilder::from_varmap(&map, DType::F64, &Device::Cpu)).seq;
-        // Uses fixed initial values, because a ReLU unit might be dead with random ones.
+        // Use fixed initial values, because a ReLU unit might be dead with random ones.
         let vars: Vec<Var> = shuffled(&map).into_iter().map(|(_, var)| var).collect();
         let xs = var(1, &[BATCH, STEPS, 4], DType::F64);
         let (ys, last) = seq(&xs, None).unwrap();
@@ -215,7 +216,7 @@ fn every_layer_goes_on_and_learns() {
         let mut optimiser = candle_nn::AdamW::new_lr(vars, 0.01).unwrap();
         let target = tensor(2, &[BATCH, STEPS, 4], DType::F64);
         let mut losses = Vec::new();
-        // Trains for many steps, because some initial values are close to a local minimum.
+        // Train for many steps, because some initial values are close to a local minimum.
         for _ in 0..80 {
             let loss = candle_nn::loss::mse(&seq(&xs.detach(), None).unwrap().0, &target).unwrap();
             optimiser.backward_step(&loss).unwrap();
@@ -225,7 +226,7 @@ fn every_layer_goes_on_and_learns() {
     }
 }
 
-/// New parameters have the initial values of the layer; parameters that already exist in the map are unchanged.
+/// Checks that new parameters have the layer's initial values, and that parameters already in the map are unchanged.
 #[test]
 fn initial_values() {
     let map = VarMap::new();

@@ -1,4 +1,4 @@
-//! Tests long loops in a thread with a small stack. Candle recurses through all nodes of a graph, in the backward pass
+//! Tests long loops in a thread with a small stack. Candle recurses through all nodes of a graph in the backward pass
 //! and when it drops the graph, so each loop must be a single node.
 
 mod common;

@@ -93,7 +93,7 @@ fn a_second_backward_through_a_gradient_is_an_error() {
             let gradient = gradients.get(var).unwrap();
             let error = gradient.sqr().unwrap().sum_all().unwrap().backward().unwrap_err().to_string();
             assert!(error.contains("has no derivative") && error.contains("Graph::grad"), "{name}: {error}");
-            // A gradient penalty whose gradient is treated as a constant.
+            // A gradient penalty that treats the gradient as a constant.
             let penalty = gradient.detach().sqr().unwrap().sum_all().unwrap();
             let both = (&total + penalty).unwrap().backward().unwrap();
             assert_gradients(&both, &gradients, &[&w, &xs], name);
@@ -101,7 +101,7 @@ fn a_second_backward_through_a_gradient_is_an_error() {
     }
 }
 
-/// The results of one node are dropped before the backward pass, and the gradient of another node is unused.
+/// Checks nodes whose results are dropped before the backward pass, or are never used.
 #[test]
 fn results_may_be_dropped() {
     let (w, xs) = vars();
@@ -115,8 +115,8 @@ fn results_may_be_dropped() {
     drop(nodes(&w, &xs));
 }
 
-/// An identity op that counts its nodes in Candle's graph: `alive` is the current number of nodes, and `most` is its
-/// maximum.
+/// An identity op that counts its nodes in Candle's graph: `alive` is the current number of nodes, and `most` is the
+/// maximum number so far.
 #[derive(Clone)]
 struct Counted {
     alive: Arc<AtomicUsize>,
@@ -164,7 +164,8 @@ impl CustomOp1 for Recorded {
     }
 }
 
-/// A closure loop does not save the graphs of its steps. The backward pass holds the graphs of one segment at a time.
+/// Checks that a closure loop saves the graphs of its steps only if asked to, and that the backward pass holds the
+/// graphs of one segment at a time.
 #[test]
 fn the_graphs_of_steps_are_not_saved() {
     let w = var(1, &[2], DType::F64);
@@ -193,7 +194,7 @@ fn the_graphs_of_steps_are_not_saved() {
     }
 }
 
-/// Gradients do not keep the graph alive after its results are dropped.
+/// Checks that gradients do not keep the graph alive after its results are dropped.
 #[test]
 fn gradients_keep_nothing_alive() {
     let counted = Counted::new();
@@ -208,7 +209,8 @@ fn gradients_keep_nothing_alive() {
     assert!(gradients.get(&w).is_some());
 }
 
-/// A node whose backward pass needs its own result is freed together with that result: there is no reference cycle.
+/// Checks that a node whose backward pass needs the node's own result is freed with that result, because there is no
+/// reference cycle.
 #[test]
 fn a_node_goes_with_its_results() {
     let counted = Counted::new();
@@ -223,8 +225,8 @@ fn a_node_goes_with_its_results() {
     assert_eq!(counted.take().1, 0);
 }
 
-/// A function of one input and one output becomes a single Candle op, with the same rules as for several inputs and
-/// outputs: backward passes may be repeated, results may be used twice, and second derivatives are an error.
+/// Checks that a function of one input and one output becomes a single Candle op. The same rules apply as for several
+/// inputs and outputs: backward passes may be repeated, results may be used twice, and second derivatives are an error.
 #[test]
 fn one_input_and_one_output_need_no_tokens() {
     let xs = var(2, &[STEPS, 3], DType::F64);

@@ -74,7 +74,7 @@ fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) ->
     }
 }
 
-/// Returns the largest finite magnitude in a tensor, but at least 1.
+/// Returns the largest finite magnitude in a tensor, or 1 if all magnitudes are smaller.
 fn max_finite_magnitude(values: &HostTensor) -> f64 {
     values.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |largest, x| largest.max(x.abs()))
 }

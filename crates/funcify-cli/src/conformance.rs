@@ -112,7 +112,7 @@ fn run_in_parallel<R: Send>(
     Ok(sorted.into_iter().map(|results| results.into_iter().map(|(_, result)| result).collect()).collect())
 }
 
-/// Returns whether every required backend ran.
+/// Returns `true` if every required backend ran.
 fn ran_required_backends(report: &Report) -> bool {
     let required = std::env::var(REQUIRED_BACKENDS_VAR).unwrap_or_default();
     let ran: BTreeSet<&str> = report.rows.iter().map(|row| row.backend.as_str()).collect();

@@ -230,7 +230,7 @@ mod tests {
         HostTensor::scalar(number)
     }
 
-    /// last = x0 w^2 + x1 w + x2. Its first derivative with respect to w is 2 x0 w + x1, the second is 2 x0.
+    /// last = x0 w^2 + x1 w + x2. Its first derivative with respect to w is 2 x0 w + x1, and the second is 2 x0.
     #[test]
     fn derivatives_and_lanes_in_any_order() {
         let xs = || ("xs", HostTensor::from([1f32, 2., 3.]));
@@ -274,8 +274,8 @@ mod tests {
         assert!(matches!(error.downcast_ref(), Some(funcify::Error::Type { .. })), "{error:#}");
     }
 
-    /// Errors about mistakes on the command line or in the inputs name the program's file, and no source line of this
-    /// workspace.
+    /// Errors about mistakes on the command line or in the inputs name the program's file instead of a source line of
+    /// this workspace.
     #[test]
     fn errors_name_the_program_and_no_source_of_the_command() {
         let inputs = || tensors([("xs", [1f32, 2.].into()), ("w", scalar(1.))]);

@@ -14,7 +14,7 @@ use funcify::{Disconnected, GradOptions, TensorType, VmapOptions};
 
 use super::*;
 
-/// The options: the name, the placeholder for its value, and the help text.
+/// The options, each with its name, the placeholder for its value, and its help text.
 const OPTIONS: [(&str, &str, &str); 7] = [
     ("only", "OUTPUTS", "Keep these outputs"),
     (

@@ -44,7 +44,7 @@ pub struct Case {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Expected {
-    /// These outputs, by name.
+    /// The expected outputs, by name.
     Outputs(Vec<ExpectedOutput>),
     /// An error of this kind ([`funcify::Error::kind`]).
     Error(&'static str),
@@ -155,7 +155,7 @@ impl Case {
     }
 }
 
-/// Returns the relative and absolute tolerance for comparing a backend with the reference evaluator, which computes in
+/// Returns the relative and absolute tolerances for comparing a backend with the reference evaluator, which computes in
 /// f64 and rounds once per op.
 ///
 /// The relative tolerance is a few ulps of the dtype, which covers elementwise functions and reassociated sums. The

@@ -5,7 +5,7 @@ use funcify::{Disconnected, Error, GradOptions, Graph};
 /// A function that differentiates a program.
 type Derivative = fn(&Graph) -> Result<Graph, Error>;
 
-/// The derivatives by name. The name is both the tensor group in the manifest and the category of the cases.
+/// The derivatives, keyed by name. The name is both the tensor group in the manifest and the category of the cases.
 pub(crate) const ALL: [(&str, Derivative); 4] = [("grad", grad), ("jvp", jvp), ("hvp", hvp), ("grad3", grad3)];
 
 /// Computes the gradients with respect to all float inputs, from the cotangents `ct`.

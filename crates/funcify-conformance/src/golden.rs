@@ -27,7 +27,7 @@ pub struct GoldenCase {
     pub dtype: String,
     /// The mathematical definition of the program.
     pub definition: String,
-    /// The case's flags. The head of the manifest explains each flag.
+    /// The case's flags. The top of the manifest explains each flag.
     pub flags: Vec<String>,
     /// The tensors in the file.
     pub tensors: Vec<GoldenTensor>,

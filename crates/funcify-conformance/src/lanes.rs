@@ -48,8 +48,8 @@ pub fn evaluate_lanes_one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Op
     graph.outputs().iter().enumerate().map(output).collect()
 }
 
-/// Returns the index of the operand that each input of a single-op case belongs to. For input `uploaded_3_1`, this is
-/// operand 1. If the inputs are named differently, each input is an operand of its own.
+/// Returns, for each input of a single-op case, the index of its operand. For input `uploaded_3_1`, the index is 1. If
+/// the inputs are named differently, each input is an operand of its own.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();

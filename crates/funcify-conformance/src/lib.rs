@@ -26,10 +26,10 @@
 //! harness = false
 //! ```
 //!
-//! `cargo test --test conformance` then reports one of three results for each case. A case **passes**, **fails**, or
-//! is **ignored** because it needs ops without a lowering rule, or types that
+//! `cargo test --test conformance` then reports one of three results for each case. A case **passes**, **fails**, or is
+//! **ignored** because it needs ops without a lowering rule, or types that
 //! [`Backend::unsupported`](funcify::dispatch::Backend::unsupported) rejects. The test's output names these ops and
-//! types. After the tests, a table lists the missing ops and types. Those that unlock the most cases come first:
+//! types. After the tests, a table lists the missing ops and types, starting with those that unlock the most cases:
 //!
 //! ```text
 //! needs      cases  nothing else  unlocked in this order

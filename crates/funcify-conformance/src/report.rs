@@ -62,7 +62,7 @@ impl Report {
     pub fn needs(&self) -> String {
         let mut by_backend: BTreeMap<&str, BTreeMap<&str, &[String]>> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.status == Status::Needs) {
-            // The needs of a case hardly depend on the mode, so one row per case is enough.
+            // The needs of a case rarely depend on the mode, so one row per case is enough.
             by_backend.entry(&row.backend).or_default().entry(&row.case).or_insert(&row.needs);
         }
         let text = by_backend.iter().map(|(backend, cases)| {

@@ -98,7 +98,7 @@ mod tests {
             .map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.only_need, unlock.newly_unlocked))
             .collect();
         // `sin` comes first. Then `exp` and `sum` would unlock one case each, and the name breaks the tie. `sum`
-        // unlocks the rest.
+        // unlocks the remaining cases.
         assert_eq!(counts, [("sin", 3, 2, 2), ("exp", 3, 1, 1), ("sum", 3, 0, 3)]);
         let total: usize = unlocks.iter().map(|unlock| unlock.newly_unlocked).sum();
         assert_eq!(total, 6);

@@ -9,8 +9,8 @@
 use funcify::{DType, Graph, HostTensor, evaluate};
 use funcify_conformance::singular::{CHOSEN, DEFINED, Elementwise, Mode, function, functions};
 
-/// A program that computes a partial derivative. Each entry of `path` is an operand to differentiate with respect to,
-/// and the mode to use.
+/// A program that computes a partial derivative. Each entry of `path` is one differentiation: the index of the
+/// differentiated operand, and the mode.
 struct Evaluated<'a> {
     function: &'a Elementwise,
     path: Vec<(usize, Mode)>,
@@ -52,7 +52,7 @@ enum Estimate {
     None,
     /// The function is not finite at the point.
     Outside,
-    /// The steps are too large or too small to decide.
+    /// The step sizes are too large or too small for an estimate.
     Nothing,
 }
 
@@ -241,7 +241,7 @@ fn in_mode(by: &[usize], mode: fn(usize) -> Mode) -> Vec<(usize, Mode)> {
 }
 
 /// Checks the derivatives of a function at these points, up to order `orders`. Returns the faults, and the numbers of
-/// right and undecided derivatives.
+/// correct and undecided derivatives.
 fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<String>, [usize; 2]) {
     let (mut faults, mut counts) = (Vec::new(), [0, 0]);
     let values = Evaluated::new(function, &[]).at(points);

@@ -1,10 +1,10 @@
-//! Cancels running calls through a handle, which loops check between steps. A thread, a signal handler or a deadline
-//! sets the handle.
+//! Cancels running calls through a handle that loops check between steps. A thread, a signal handler or a deadline sets
+//! the handle.
 //!
 //! A handle applies to everything that runs in its [scope](Cancellation::scope), on the current thread: the reference
 //! evaluator, functions of every backend, loops over closures, and backward passes started by a framework's autodiff.
-//! Calls need no extra argument. Each call reads the active handles once, as [`ActiveHandles`]. After that, each step
-//! costs one relaxed load per handle.
+//! Calls need no extra argument. Each call collects the active handles once, as [`ActiveHandles`]. After that, each
+//! step costs one relaxed load per handle.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 pub use crate::error::Progress;
 use crate::error::{Error, Place, Result};
 
-/// A handle that cancels the calls in its [`scope`](Cancellation::scope): they return [`Error::Cancelled`]. Clones
-/// share the same state.
+/// A handle that cancels the calls in its [`scope`](Cancellation::scope), which then return [`Error::Cancelled`].
+/// Clones share the same state.
 ///
 /// The handle is checked before each step of a loop, before each kernel of a program, and before each op that is
 /// traced, differentiated, batched or rewritten. A running kernel is not interrupted. The results of the cancelled
@@ -60,7 +60,7 @@ impl Cancellation {
     /// Creates a handle that is set after `time`, or earlier by [`cancel`](Cancellation::cancel). Each check of such a
     /// handle also reads the clock.
     pub fn after(time: Duration) -> Self {
-        // If the deadline overflows the clock, the handle has no deadline.
+        // If the clock cannot represent the deadline, the handle has none.
         let deadline = Instant::now().checked_add(time).map(|at| (time, at));
         Cancellation { cancelled: Arc::default(), deadline }
     }
@@ -83,7 +83,7 @@ impl Cancellation {
         Cancellation { cancelled: flag, deadline: None }
     }
 
-    /// Sets the handle: cancels all current and future calls in its scopes, on any thread.
+    /// Sets the handle, which cancels all current and future calls in its scopes, on any thread.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -108,7 +108,7 @@ impl Cancellation {
         f()
     }
 
-    /// Returns the reason for the cancellation, for the error message.
+    /// Returns the reason for the cancellation, as shown in the error message.
     fn reason(&self) -> String {
         match (&self.deadline, self.cancelled.load(Ordering::Relaxed)) {
             (Some((time, _)), false) => format!("the deadline of {time:?} has passed"),
@@ -121,7 +121,7 @@ thread_local! {
     static ACTIVE: RefCell<ActiveHandles> = RefCell::default();
 }
 
-/// The handles that are active for a call.
+/// The cancellation handles that are active for a call.
 ///
 /// Code that runs its own loops, such as a plug-in's loop over closures, should [`check`](ActiveHandles::check) the
 /// handles before each step.
@@ -161,7 +161,7 @@ impl ActiveHandles {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// Returns an error if any of the handles is set. The error contains the place `at` and the progress.
+    /// Returns an error that contains the place `at` and the progress if any of the handles is set.
     #[inline]
     pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
         self.check_at(|| at.clone(), progress)
@@ -205,7 +205,7 @@ pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     }
 }
 
-/// The delay before memory is freed, so that the cancelled call returns first.
+/// The delay before memory is freed, which lets the cancelled call return first.
 const FREE_DELAY: Duration = Duration::from_millis(20);
 
 /// Frees the memory of a cancelled call on another thread, after the call has returned. The operating system takes

@@ -1,4 +1,4 @@
-//! Typed errors. Each names the op, its source location, the component at fault, the requirement and the fix.
+//! Typed errors. Each error names the op, its source location, the component at fault, the requirement and the fix.
 
 pub use crate::place::{Place, Site};
 pub use crate::progress::Progress;
@@ -36,7 +36,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// A tap that the loop does not allow.
+    /// A loop does not allow one of its taps.
     #[error("{}", report(at, format!("{component} has a tap that is not allowed"), &[("tap", &tap.to_string()), ("rule", rule)], fix))]
     Tap {
         /// The op and its source location.
@@ -335,7 +335,7 @@ pub enum Error {
 /// The result type of most functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Implements the accessors for an error's place and for the name of its variant.
+/// Implements the accessors for the place of an error and the name of its variant.
 macro_rules! variant_accessors {
     ($($variant:ident),* $(,)?) => {
         impl Error {
@@ -438,7 +438,7 @@ impl Error {
     }
 }
 
-/// Formats the number of bytes needed, and the number of bytes already in use if it is not 0.
+/// Formats the number of bytes needed and, if it is not 0, the number of bytes already in use.
 fn format_needed_bytes(needed: u64, held: u64) -> String {
     let beside = if held == 0 { String::new() } else { format!(", in addition to {} in use", format_bytes(held)) };
     format!("{}{beside}", format_bytes(needed))

@@ -25,7 +25,7 @@ impl ValueId {
     }
 }
 
-/// A tensor in the program that is being traced. It is a small handle, and cheap to copy.
+/// A tensor in the program that is being traced. The handle is small and cheap to copy.
 ///
 /// Ops on values do not return errors. The trace records the first error with the caller's line, and
 /// [`Graph::build`](crate::Graph::build) returns it. Ops on the result of a failed op are ignored.
@@ -70,8 +70,8 @@ impl From<Failed> for Value {
     }
 }
 
-/// An error marker: the open trace has recorded the actual error. Building the program returns that error, and ignores
-/// further ops.
+/// A marker for an error that the open trace has recorded. Further ops are ignored, and building the program returns
+/// the recorded error.
 ///
 /// A rule that cannot continue returns this marker. The `?` operator also converts an [`Error`](crate::Error) to this
 /// marker, and records the error in the trace.

@@ -26,7 +26,7 @@ static BUDGET: AtomicU64 = AtomicU64::new(0);
 /// Returns the budget of the process: the number of bytes of tensors that a program may hold at once, unless its
 /// options set a different budget.
 ///
-/// The budget comes from the first of these that is available: the value passed to [`set_memory_budget`], the
+/// The budget is the first of the following that is available: the value passed to [`set_memory_budget`], the
 /// environment variable `FUNCIFY_MEMORY_BUDGET`, three quarters of the memory of the machine or of the process's
 /// control group, or 16 GiB.
 ///
@@ -41,7 +41,7 @@ pub fn memory_budget() -> u64 {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
             let budget = given.unwrap_or_else(|| machine_bytes().map_or(DEFAULT_BUDGET, |bytes| bytes / 4 * 3)).max(1);
-            // If another thread has set the budget in the meantime, use that one.
+            // If another thread has set the budget in the meantime, its value is used.
             let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
             earlier.map_or_else(|set| set, |_| budget)
         }

@@ -69,8 +69,8 @@ pub struct Place {
     pub op: String,
     /// The user's source location.
     pub site: Site,
-    /// The text form of the op and of the lines before it in the graph. For a text that does not parse: the line at
-    /// fault, and a line with a caret that points at the error.
+    /// The text form of the op and of the lines before it in the graph. For a text that does not parse, the excerpt is
+    /// the line at fault, followed by a line with a caret that points at the error.
     pub excerpt: Vec<String>,
     /// The file that contains the text, if any.
     pub file: Option<String>,
@@ -104,7 +104,7 @@ impl Place {
         Box::new(self.clone())
     }
 
-    /// Creates an [`Error::StepCount`].
+    /// Creates an [`Error::StepCount`] at this place, with the given reason and fix.
     pub(crate) fn step_count(&self, reason: impl Into<String>, fix: impl Into<String>) -> Error {
         Error::StepCount { at: self.boxed(), reason: reason.into(), fix: fix.into() }
     }

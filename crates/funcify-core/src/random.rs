@@ -310,7 +310,8 @@ fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
     [words.index(-1, 0), words.index(-1, 1)]
 }
 
-/// Draws random bits for an integer type: as the unsigned type of the same width, or as `i64` for 64 bits.
+/// Draws random bits as wide as an integer type. Their type is the unsigned type of the same width, or `i64` for 64
+/// bits.
 #[track_caller]
 fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::I64 {
@@ -341,8 +342,8 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     }
 }
 
-/// Computes the remainder of unsigned integers. Unsigned 64-bit integers are stored as i64, so their remainder is
-/// composed from other ops.
+/// Computes the remainder of unsigned integers. Unsigned 64-bit integers are stored as i64, so other ops compute their
+/// remainder.
 #[track_caller]
 fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {

@@ -13,7 +13,7 @@ use crate::types::{Sizes, TensorType};
 use crate::value::{Value, concat, full};
 
 impl Graph {
-    /// Returns the straight-line program that runs for these arguments, without loops or branches.
+    /// Returns the straight-line program that runs for the given arguments, without loops or branches.
     ///
     /// The program is specialised to the sizes of the arguments. It contains the steps that run and the branches that
     /// are selected, in order. It has the same inputs and outputs as the graph, and the same derivatives at these
@@ -66,7 +66,7 @@ impl Concrete {
     }
 }
 
-/// Adds the ops of a graph that run for these inputs to the open trace. Returns the graph's outputs.
+/// Adds the ops of a graph that run for the given inputs to the open trace. Returns the graph's outputs.
 fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let concrete = Replay::new(graph, inputs).walk_marked(&graph.live_nodes(), |_, node, operands| {
         at_site(node.site, || match node.op.class() {
@@ -74,7 +74,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
             OpClass::Control(Control::Switch(switch)) => run_switch(switch, &operands, sizes),
             OpClass::Control(Control::While(op)) => run_while(op, node, &operands, sizes),
             OpClass::Control(Control::AssociativeScan(op)) => run_associative(op, node, &operands, sizes),
-            // The straight-line program has constant sizes, so it needs only the number, not the op.
+            // The straight-line program has constant sizes, so it needs the bound number but not the op that binds it.
             OpClass::Binding(op) => {
                 let size = op.checked(&node.place(), operands[0].tensor.get(0).as_i64())?;
                 sizes.set(&op.size, size);

@@ -82,8 +82,8 @@ fn loops(machine: Machine) {
     }
 }
 
-/// Measures how long the programs of the conformance suite take to compile, and how long the programs with loops take
-/// to plan after rewriting.
+/// Measures the time to compile the programs of the conformance suite, and the time to plan those with loops after
+/// rewriting.
 fn planning() {
     let (mut in_all, mut planned) = (Vec::new(), Vec::new());
     for case in funcify_conformance::all_cases().unwrap_or_default() {

@@ -117,7 +117,7 @@ impl Compiled<Arc<HostTensor>> for HostProgram {
     }
 }
 
-/// Borrows the elements of a tensor. Returns `None` if their type is not `dtype`, which is a float type.
+/// Borrows the elements of a tensor. Returns `None` unless their type is `dtype`, which must be a float type.
 fn borrow_elements(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
     match dtype {
         DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),

@@ -30,20 +30,20 @@ pub struct Engine {
     executors: AnyExecutors,
 }
 
-/// Elements of an engine's element type, in row-major order.
+/// The elements of an operand or result, in row-major order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Elements<'a> {
     /// The elements of an f32 engine.
     F32(Cow<'a, [f32]>),
     /// The elements of an f64 engine.
     F64(Cow<'a, [f64]>),
-    /// Integers that an engine holds in their own type.
+    /// The elements of an `i64` operand or result that is not held as floats.
     I64(Cow<'a, [i64]>),
-    /// Integers that an engine holds in their own type.
+    /// The elements of an `i32` operand or result that is not held as floats.
     I32(Cow<'a, [i32]>),
-    /// Integers that an engine holds in their own type.
+    /// The elements of a `u32` operand or result that is not held as floats.
     U32(Cow<'a, [u32]>),
-    /// Integers that an engine holds in their own type.
+    /// The elements of a `u8` operand or result that is not held as floats.
     U8(Cow<'a, [u8]>),
 }
 
@@ -92,7 +92,7 @@ impl Elements<'static> {
         })
     }
 
-    /// Allocates elements for a result of type `dtype`, which the engine with floats of type `float` holds as `ty`.
+    /// Allocates `count` zeros of type `ty`. `float` is the float type of the engine.
     fn zeros(ty: Type, float: DType, count: usize) -> Elements<'static> {
         match ty {
             Type::Float if float == DType::F64 => Elements::F64(vec![0.0; count].into()),
@@ -290,17 +290,17 @@ impl Engine {
         self.plan.plan.evaluated_ops()
     }
 
-    /// Returns the number of bytes of scratch memory and of constants that a call needs.
+    /// Returns the number of bytes that a call needs for scratch memory and constants.
     pub fn working_bytes(&self) -> usize {
         usize::try_from(self.plan.working_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// Returns `true` if the engine holds an operand in floats.
+    /// Returns `true` if the engine holds an operand as floats.
     pub fn reads_floats(&self, operand: usize) -> bool {
         self.plan.types[0][operand] == Type::Float
     }
 
-    /// Returns `true` if the engine holds all operands and results in floats.
+    /// Returns `true` if the engine holds all operands and results as floats.
     pub(crate) fn is_float(&self) -> bool {
         self.plan.types.iter().flatten().all(|ty| *ty == Type::Float)
     }
@@ -317,7 +317,7 @@ impl Engine {
         if self.plan.types[0][operand] != Type::Float {
             return Elements::of_integers(tensor);
         }
-        // Allows only half of the range of exact integers, which leaves room for additions.
+        // Accepts only half of the range of exact integers, to leave room for additions.
         let greatest = greatest_integer(dtype) / 2;
         match tensor.dtype() {
             DType::I64 => Elements::holding::<i64>(tensor.as_slice()?, greatest, dtype),
@@ -419,8 +419,8 @@ impl<T: Number> Executors<T> {
         })
     }
 
-    /// Runs an idle executor, or a new one if all are busy. Returns `true` if the run was not stopped early. Returns an
-    /// error if the operands have a different element type.
+    /// Runs an idle executor, or a new one if all are busy. Returns `true` if the run finished. Returns an error if the
+    /// operands have a different element type.
     fn run<'o>(
         &'o self,
         plan: &GraphPlan,
@@ -445,7 +445,7 @@ impl<T: Number> Executors<T> {
     }
 }
 
-/// Returns a tensor of the integers that floats hold.
+/// Converts floats that represent integers to a tensor of type `dtype`.
 fn integers_of<E: BodyElement>(numbers: &[E], dtype: DType, shape: &[usize]) -> Option<HostTensor> {
     let numbers = numbers.iter();
     match dtype {

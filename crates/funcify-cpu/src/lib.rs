@@ -48,7 +48,7 @@ mod views;
 pub use backend::Cpu;
 pub use slices::OnSlices;
 
-// Exported for other crates of the workspace, tests and benchmarks.
+// These items are exported for the other crates of the workspace, for tests and for benchmarks.
 #[doc(hidden)]
 pub use engine::{Elements, Engine, Number};
 #[doc(hidden)]

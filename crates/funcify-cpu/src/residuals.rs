@@ -81,14 +81,14 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
 
 /// Changes the memory layout of the residuals that a forward program passes to a backward program: uses the layout in
 /// which the loops of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose
-/// the residuals, and no other code reads them. The first `outputs` outputs of the forward graph are the graph's own
-/// and keep their layout. For other sizes, the programs compute the same values.
+/// the residuals. The change is safe, because no other code reads them. The first `outputs` outputs of the forward
+/// graph are the graph's own and keep their layout. For other sizes, the programs compute the same values.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));
     let arguments: Vec<TensorType> =
         inputs.zip(arguments).map(|(input, sizes)| input.with_shape(sizes.as_slice())).collect();
-    // Invalid arguments are reported by the call itself.
+    // The call itself reports invalid arguments.
     let Ok(sizes) = bind_sizes(&at, &pullback.forward, &arguments) else { return Ok(pullback) };
     let innermost = innermost_axes(&pullback.forward, &sizes);
     if innermost[outputs..].iter().all(Option::is_none) {

@@ -1,4 +1,4 @@
-//! Guarantees of the `cpu` backend: loops are compiled, or the reason is reported; they can be cancelled; and their
+//! Tests the guarantees of the `cpu` backend: it compiles a loop or reports why not, loops can be cancelled, and their
 //! results are bit-identical regardless of what else runs concurrently.
 
 mod numbers;
@@ -42,8 +42,8 @@ fn loops_and_their_gradients_are_compiled() {
     }
 }
 
-/// The products of all steps of a strip become one instruction. This is also the case for the remaining steps after the
-/// last full strip, and for the first step.
+/// The products of all steps of a strip become one instruction. The same applies to the remaining steps after the last
+/// full strip, and to the first step.
 #[test]
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
@@ -88,7 +88,7 @@ fn integers_are_numbers_of_the_plan() {
     let x = numbers(&[5], 7);
     let programs = [
         built("powers", |g| fori_loop(0, 9, g.input("x", "f32[5]"), |i, y| y * 0.5 + float(i) * y)),
-        // The loop also carries a counter, and returns all its values.
+        // The loop also carries a counter, and returns all values of the counter.
         built("counted", |g| {
             let step = |(i, y): (Value, Value), x: Value| {
                 let is_third = (i % 3).eq(0);
@@ -272,7 +272,8 @@ fn a_condition_ends_a_loop_in_a_loop() {
     compiled(&graph, &[xs]);
 }
 
-/// Choices between products and between inputs, inside and outside a loop, are compiled, and so are their gradients.
+/// The backend compiles choices between products and between inputs, inside and outside a loop, and also their
+/// gradients.
 #[test]
 fn choices_by_booleans_are_compiled() {
     let graph = built("choices", |g| {
@@ -318,8 +319,8 @@ fn what_all_parts_have_is_added_once() {
 }
 
 /// A mean divides a sum over lanes by a size. A running total over lanes starts from a value that all parts share, and
-/// several running totals start from the same number. None of this prevents the planner from dividing a program or its
-/// gradient into parts.
+/// several running totals start from the same number. The planner can still divide the program and its gradient into
+/// parts.
 #[test]
 fn training_by_a_mean_and_by_a_running_total_is_divided() {
     let programs = ["mean", "total"].map(|loss| {
@@ -350,7 +351,7 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
 }
 
 /// Several totals start from the same number. The analysis recognises some of them as sums over the divided axis only
-/// in a late iteration, whichever value it starts from.
+/// in a late iteration, regardless of the value with which it starts.
 #[test]
 fn totals_that_start_from_one_number_are_divided() {
     let graph = built("totals", |g| {
@@ -489,8 +490,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Both branches may count endlessly, but only the branch that runs rejects the call. The initial contents of the
-/// rejection flag's memory do not matter.
+/// Both branches have a loop that may count endlessly, but only the branch that runs rejects the call. The initial
+/// contents of the rejection flag's memory do not matter.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {
@@ -523,7 +524,7 @@ fn a_search_is_one_program() {
     }
 }
 
-/// Loops without steps, rows or lanes, both undivided and in several parts.
+/// Tests loops without steps, rows or lanes, both undivided and in several parts.
 #[test]
 fn what_has_no_elements_gives_what_the_reference_evaluation_gives() {
     let network = built("network", |g| {

@@ -1,4 +1,4 @@
-//! The memory budget of the process. This is a separate test program, because it changes the budget.
+//! Tests the memory budget of the process. This is a separate test program, because it changes that budget.
 
 use std::sync::Arc;
 

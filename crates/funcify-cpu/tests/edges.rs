@@ -1,6 +1,6 @@
-//! Loops with edge cases: NaN, numbers that a narrower type cannot represent, indices out of range, axes of size 0, and
-//! operands in unusual layouts. Their results agree with the reference evaluator, whether the loops run undivided, in
-//! parts or as machine code.
+//! Tests edge cases of loops: NaN, numbers that a narrower type cannot represent, indices out of range, axes of size 0,
+//! and operands in unusual layouts. The results must agree with the reference evaluator, whether the loops run
+//! undivided, in parts or as machine code.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
@@ -333,7 +333,7 @@ fn iota_of(count: usize) -> Value {
     funcify::iota(count, DType::F32)
 }
 
-/// A loop with early exit reads concatenated rows, the first of which is computed by the program.
+/// A loop with early exit reads concatenated rows. The program computes the first of these rows.
 #[test]
 fn loops_that_end_early_read_joined_rows() {
     let graph = built("joined", |g| {

@@ -1,6 +1,6 @@
-//! Gradients of loops that carry an extremum, or compare a state with the values that it is computed from. The backward
-//! loop recomputes these values, possibly with a fused multiply-add, which rounds differently. It must therefore not
-//! compare the recomputed values with values of the forward loop.
+//! Tests gradients of loops that carry an extremum, or that compare a state with the values that determine it. The
+//! backward loop recomputes these values, possibly with a fused multiply-add, which rounds differently. It must
+//! therefore not compare the recomputed values with values of the forward loop.
 
 mod numbers;
 

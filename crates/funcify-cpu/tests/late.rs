@@ -1,5 +1,5 @@
-//! Loops that are compiled only at run time, because their number of steps or rows depends on values, because they end
-//! early, or because they have integer operands.
+//! Tests loops that are compiled only at run time, because their number of steps or rows depends on values, because
+//! they end early, or because they have integer operands.
 
 mod numbers;
 
@@ -52,7 +52,7 @@ fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 8]);
 }
 
-/// The results of a function are bit-identical, whatever sizes it was called with before.
+/// The results of a function are bit-identical, regardless of the sizes in earlier calls.
 #[test]
 fn a_repeated_call_gives_the_same_bits() {
     let taking_integers = Graph::build("integers", |g| {

@@ -1,6 +1,6 @@
-//! Checks the memory that plans write to: a trace is written directly into its concatenation with other rows, and the
-//! next state overwrites the previous one. Also checks the layout of residuals, which the forward and backward plans of
-//! a framework's op share, tensors that bodies read side by side, and bodies that run in pieces.
+//! Checks where plans write their results: a trace is written directly into its concatenation with other rows, and the
+//! next state overwrites the previous one. Also checks the layout of the residuals that the forward and backward plans
+//! of a framework's op share, tensors that bodies read side by side, and bodies that run in pieces.
 
 use funcify::derivative::Pullback;
 use funcify::dispatch::{Declined, Function};
@@ -126,12 +126,12 @@ fn what_a_result_is_a_reshape_of_is_written_where_the_result_is() {
     assert_eq!(plan.plan.stages.len(), 1);
 }
 
-/// Moves each element of an axis to the next index, and the last one to the first.
+/// Rotates an axis by one: moves each element to the next index, and the last element to the first index.
 fn rotated(x: Value, axis: i64) -> Value {
     concat(&[x.slice(axis, -1..), x.slice(axis, ..-1)], axis)
 }
 
-/// A state with its neighbours along both axes, rotated and padded.
+/// Builds a loop that combines rotated, padded and concatenated slices of a state and an input.
 fn stencil(dtype: DType) -> Graph {
     let ty = format!("{dtype}[40,120]");
     let graph = Graph::build("stencil", |g| {

@@ -1,4 +1,4 @@
-//! Machine code and interpreted loops compute bit-identical results.
+//! Tests that machine code and interpreted loops compute bit-identical results.
 #![cfg(feature = "jit")]
 
 mod numbers;
@@ -48,7 +48,7 @@ fn agrees(graph: Graph, shapes: &[&[usize]]) {
     }
 }
 
-/// A loop over scalars and its gradient. The loop has more steps than are run between two calls to `stop`.
+/// Tests a loop over scalars and its gradient. The loop has so many steps that it calls `stop` before it ends.
 #[test]
 fn a_filter_and_its_gradient() {
     for ty in ["f32", "f64"] {
@@ -74,8 +74,8 @@ fn a_filter_and_its_gradient() {
     }
 }
 
-/// Loops over vectors, the last of which is only partly filled. The backward loop reads the states that the forward
-/// loop wrote.
+/// Tests loops whose rows end with a partly filled vector. The backward loop reads the states that the forward loop
+/// wrote.
 #[test]
 fn coupled_states_and_their_gradient() {
     for ty in ["f32", "f64"] {
@@ -94,8 +94,8 @@ fn coupled_states_and_their_gradient() {
     }
 }
 
-/// Many steps that read slices of an axis. The slices of successive steps are not adjacent, and the later slice of a
-/// step is read first.
+/// Tests many steps that read slices of an axis. The slices of successive steps are not adjacent, and each step reads
+/// its later slice first.
 #[test]
 fn parts_of_an_axis() {
     let graph = built("parts", |g| {
@@ -128,7 +128,7 @@ fn networks_of_one_row() {
     }
 }
 
-/// A sum of two products with different inner sizes.
+/// Tests a sum of two products with different inner sizes.
 #[test]
 fn products_with_two_numbers_of_terms() {
     for (ty, width) in [("f64", 18), ("f64", 10), ("f32", 32), ("f32", 20)] {
@@ -146,7 +146,7 @@ fn products_with_two_numbers_of_terms() {
     }
 }
 
-/// Functions that are translated inline, functions that are called, folds, and comparisons.
+/// Tests functions that are translated inline, functions that are called, folds, and comparisons.
 #[test]
 fn functions_of_numbers() {
     let told = |x: Value, h: Value| {

@@ -1,6 +1,6 @@
-//! Compiled programs that read memory which is overwritten later: rows that later steps overwrite, a tensor that is
-//! part of several concatenations, and matrices that only one branch packs. Their results agree with the reference
-//! evaluator.
+//! Tests that compiled programs read memory before it is overwritten. The programs have rows that later steps
+//! overwrite, a tensor that is part of several concatenations, and matrices that only one branch packs. The results
+//! must agree with the reference evaluator.
 
 mod numbers;
 
@@ -58,7 +58,7 @@ fn taps_of_joined_rows_are_each_in_their_own_tensor() {
     check([-2, 1]);
 }
 
-/// A reverse loop over concatenated rows, whose last carry is the first row of its trace.
+/// Tests a reverse loop over concatenated rows, whose last carry is the first row of its trace.
 #[test]
 fn joined_rows_are_read_downward() {
     for is_first in [true, false] {
@@ -98,8 +98,8 @@ fn sums_of_products_have_rows_that_are_overwritten_later() {
     }
 }
 
-/// Sums of products in forward and reverse loops. Some factors are computed in the step, and others are slices of wider
-/// rows.
+/// Tests sums of products in forward and reverse loops. Some factors are computed in the step, and others are slices of
+/// wider rows.
 #[test]
 fn sums_of_products_of_a_downward_loop() {
     for is_downward in [false, true] {
@@ -210,7 +210,7 @@ fn indices_of_the_divided_axis_are_mixed_in_one_part() {
     });
 }
 
-/// Sums, and sums of products, over an axis of size 1.
+/// Tests sums, and sums of products, over an axis of size 1.
 #[test]
 fn sums_over_one_element() {
     agrees("one element", &[&[5, 3, 1], &[5, 3, 1], &[3]], |g| {

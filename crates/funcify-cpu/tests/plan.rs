@@ -1,4 +1,4 @@
-//! Plans that the check rejects, and the guarantee that results do not depend on the number of threads.
+//! Tests that the check rejects invalid plans, and that results do not depend on the number of threads.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "loops and benches share these files")]
 mod plans;

@@ -1,5 +1,5 @@
-//! The number of instructions in a plan does not depend on the sizes of tensors: it is the same for a thousand elements
-//! as for ten million. This holds both for an op on its own and for an op in the body of a loop.
+//! Tests that the number of instructions in a plan does not depend on the sizes of tensors: it is the same for a
+//! thousand elements as for ten million. This holds for an op outside of loops and for an op in the body of a loop.
 
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Dim, Graph, Value, concat, iota, random, scan, select};
@@ -105,15 +105,15 @@ fn what_grows_is_bounded() {
             let counts = [10, 1_000, 10_000_000].map(|n| instructions(&graph, n));
             assert!(counts[0].is_ok() && counts[1].is_ok(), "{name}: {counts:?}\n{graph}");
             assert!(counts.iter().flatten().all(|count| *count <= MAX_INSTRUCTIONS), "{name}: {counts:?}");
-            // An op that would become too many instructions runs in the reference evaluator, if it can.
+            // If an op would become too many instructions, the reference evaluator computes it where possible.
             let is_bounded = counts[2].as_ref().map_or_else(|declined| declined.contains("instructions"), |_| true);
             assert!(is_bounded, "{name}: {counts:?}\n{graph}");
         }
     }
 }
 
-/// Generating random numbers also takes a single instruction. (Constants of more than a million elements are filled by
-/// another one.)
+/// Generating random numbers also takes a single instruction. (A second instruction fills constants of more than a
+/// million elements.)
 #[test]
 fn random_numbers_are_one_instruction() {
     let graph = Graph::build("noise", |g| {

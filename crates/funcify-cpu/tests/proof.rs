@@ -1,5 +1,5 @@
-//! Pairs of plans, one correct and one with a planted error. The checker accepts the correct plan. It rejects the other
-//! plan, and names the faulty instructions.
+//! Tests the checker on pairs of plans, one correct and one with a planted error. The checker must accept the correct
+//! plan. It must reject the other plan, and name the faulty instructions.
 
 use funcify::Graph;
 use funcify_cpu::kernels::{Binary, Fold, Unary};
@@ -67,7 +67,7 @@ fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]
     })
 }
 
-/// A running sum. Each step reads the sum that it adds to.
+/// A running sum. Each step reads the sum of the previous step.
 const RUNNING_SUM: &str = "fn @f(%xs: f32[4,2], %s: f32[2]) {
   %ys: f32[4,2], %last: f32[2] = scan @body {steps=4} {
     seq %x: f32[2] = %xs[t]

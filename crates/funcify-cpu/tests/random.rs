@@ -1,4 +1,5 @@
-//! Random programs and their gradients, compiled undivided and in parts, and compared with the reference evaluator.
+//! Compiles random programs and their gradients, undivided and in parts, and compares them with the reference
+//! evaluator.
 
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};

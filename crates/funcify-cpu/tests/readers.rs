@@ -1,5 +1,5 @@
-//! Compiled loops that read a state, or a sum of products, in the same step in which it changes. Their results agree
-//! with the reference evaluator.
+//! Tests compiled loops that read a state, or a sum of products, in the same step in which it changes. The results must
+//! agree with the reference evaluator.
 
 mod numbers;
 
@@ -62,7 +62,7 @@ fn a_state_is_combined_with_itself_as_it_was() {
     }
 }
 
-/// In a sum of two products that each have a bias, both biases must be added.
+/// In a sum of two products that each have a bias, the plan must add both biases.
 #[test]
 fn both_biases_of_a_sum_of_products_are_added() {
     let graph = built("biases", |g| {

@@ -1,5 +1,5 @@
-//! If a loop is not compiled, the report names the op that prevents it. It does not blame integers that the plan can
-//! represent.
+//! Tests reports: if a loop is not compiled, the report names the op that prevents compilation. It does not blame
+//! integers that the plan can represent.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{DType, Graph, HostTensor, ScanOptions, Value, evaluate, scan_until_with, switch, while_loop};

@@ -1,4 +1,5 @@
-//! Programs on slices compute the same numbers as programs on tensors, and their errors name the invalid slice.
+//! Tests that programs on slices compute the same numbers as programs on tensors, and that their errors name the
+//! invalid slice.
 
 mod numbers;
 

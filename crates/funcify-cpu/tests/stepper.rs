@@ -1,5 +1,5 @@
-//! A stepper on slices allocates nothing. Tests that apply to the steppers of every backend are in `tests`, at the root
-//! of the workspace.
+//! Tests that a stepper on slices allocates nothing. Tests that apply to the steppers of every backend are in `tests`,
+//! at the root of the workspace.
 
 use allocation_counter::measure;
 use funcify::stepped::Steppable;

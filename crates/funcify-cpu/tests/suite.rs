@@ -1,5 +1,5 @@
-//! The conformance suite on the `cpu` backend. Every case passes, whether or not it is compiled, and unsupported ops
-//! are declined by name.
+//! Runs the conformance suite on the `cpu` backend. Every case passes, whether or not it is compiled, and the planner
+//! rejects unsupported ops by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ fn all_are_checked() {
     assert!(all > 1000 && proved * 100 > provable * 99, "{counts:?}");
 }
 
-/// Asserts that no plan has a fault, which would be a bug in the planner. `FUNCIFY_SHOW=1` prints the declined loops.
+/// Asserts that no plan has a fault, which would be a bug in the planner. `FUNCIFY_SHOW=1` prints the reasons why loops
+/// were not compiled.
 #[test]
 fn what_is_declined_has_a_reason() {
     prove_thoroughly();

@@ -1,4 +1,5 @@
-//! Programs on integers compile, and compute the same values as the reference evaluator, bit for bit.
+//! Tests that programs on integers compile, and that their results are bit-identical to those of the reference
+//! evaluator.
 
 use funcify::dispatch::{CompileOptions, Function};
 use funcify::ops::{self, Op, ScatterMode};
@@ -10,7 +11,7 @@ use funcify_cpu::{Cpu, Division, plan_graph};
 
 const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
 
-/// Integers at the edges of the dtypes, and small ones.
+/// Small integers, and integers at the limits of the dtypes.
 const EDGES: [i64; 15] = [0, 1, 2, 3, 5, 7, 31, 32, 63, 255, -1, -2, i32::MIN as i64, i32::MAX as i64, i64::MIN];
 
 /// Returns all pairs of edges, as two tensors.
@@ -22,7 +23,7 @@ fn pairs(dtype: DType) -> [HostTensor; 2] {
     [of(|index| index / EDGES.len()), of(|index| index % EDGES.len())]
 }
 
-/// Asserts that a graph compiles as a whole, and computes the same as the reference evaluator.
+/// Asserts that a graph compiles as a whole, and computes the same values as the reference evaluator.
 #[track_caller]
 fn check(graph: &Graph, inputs: &[HostTensor]) {
     let expected = funcify::evaluate(graph, inputs).unwrap();
@@ -32,7 +33,7 @@ fn check(graph: &Graph, inputs: &[HostTensor]) {
         for rewrites in [CompileOptions::default().rewrites, None] {
             let options = CompileOptions { rewrites, ..CompileOptions::default() };
             let function = Function::compile_with(graph, &cpu, options).unwrap();
-            // Compares the text, in which a NaN equals a NaN.
+            // Compares the debug output, in which NaN equals NaN.
             assert_eq!(format!("{:?}", function.call_host(inputs).unwrap()), format!("{expected:?}"), "{graph}");
         }
     }
@@ -224,7 +225,7 @@ fn a_chain_of_ops_is_one_body() {
     assert!(matches!(step[..], [Node::Fused(_)]), "the step is one body, which also writes the state: {step:?}");
 }
 
-/// The states replace each other, and are read in another order than they are written.
+/// The states replace each other, and are read in a different order than they are written.
 #[test]
 fn bodies_do_not_overwrite_what_they_still_read() {
     let of = |seed: i64| HostTensor::from_fn(DType::I64, &[30], |i| Scalar::Int(seed * (i[0] as i64 + 3) % 101));
@@ -262,7 +263,7 @@ fn bodies_do_not_overwrite_what_they_still_read() {
     }
 }
 
-/// Large floats are computed in bodies, with the values of the instructions.
+/// Fused bodies compute ops on large tensors of floats, and their results agree with the reference evaluator.
 #[test]
 fn chains_of_large_floats_are_bodies() {
     for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::F64, 1e-13), (DType::F16, 4e-3), (DType::BF16, 3e-2)] {
@@ -272,7 +273,7 @@ fn chains_of_large_floats_are_bodies() {
     }
 }
 
-/// Compares the compiled diffusion and reaction of two fields with the reference evaluation.
+/// Compares a compiled reaction-diffusion loop over two fields with the reference evaluator.
 fn check_reaction(dtype: DType, tolerance: f64, rows: usize, cpu: &Cpu) {
     let field = HostTensor::from_fn(dtype, &[rows, 64], |i| Scalar::Float(((i[0] * 7 + i[1] * 3) % 11) as f64 / 8.0));
     let graph = Graph::build("reaction", |g| {
@@ -308,7 +309,7 @@ fn check_reaction(dtype: DType, tolerance: f64, rows: usize, cpu: &Cpu) {
     }
 }
 
-/// Batched products are loops over the batch, so plans do not grow with it.
+/// Batched products are loops over the batch, so the size of a plan does not depend on the batch size.
 #[test]
 fn batched_products_are_loops() {
     let of = |shape: &[usize]| {
@@ -345,7 +346,8 @@ fn batched_products_are_loops() {
     }
 }
 
-/// Parts of a divided axis must not add up their sums after a cast to a type with more values: the total wraps before.
+/// The partial sums of a divided axis must be added up before the total is cast to a wider type, because the total
+/// wraps in the original type.
 #[test]
 fn sums_wrap_before_they_are_cast() {
     type Read = fn(Value) -> Value;

@@ -1,4 +1,4 @@
-//! Programs with types other than the plan's float type: narrower floats, two float types, and random bits.
+//! Tests programs with types other than the plan's float type: narrower floats, two float types, and random bits.
 
 mod numbers;
 
@@ -151,7 +151,7 @@ fn random_bits_of_several_keys_are_those_of_the_reference() {
     same_bits(&bits, &[keys, numbers(&[3, 37], 1)]);
 }
 
-/// Both words of a counter matter, and shifts by 32 bits or more are supported.
+/// The random bits depend on both words of a counter, and shifts by 32 bits or more are supported.
 #[test]
 fn words_have_all_their_bits() {
     let bits = built("bits", |g| {

@@ -1,4 +1,5 @@
-//! Ops without an instruction are computed as a whole by kernels, not by the reference evaluator, and have its results.
+//! Tests that kernels, not the reference evaluator, compute ops that have no instruction, and that they return the same
+//! results as the reference evaluator.
 
 use funcify::dispatch::Function;
 use funcify::ops::{self, ConvOptions, Op};
@@ -12,7 +13,7 @@ fn check(graph: &Graph, inputs: &[HostTensor]) {
     let expected = funcify::evaluate(graph, inputs).unwrap();
     for cpu in [Cpu::default(), Cpu::dividing_all()] {
         let function = Function::compile(graph, &cpu).unwrap();
-        // Compares the text, in which a NaN equals a NaN.
+        // Compares the debug output, in which NaN equals NaN.
         assert_eq!(format!("{:?}", function.call_host(inputs).unwrap()), format!("{expected:?}"), "{graph}");
         let report = function.report();
         assert!(report.fallback.is_empty() && report.declined.is_none(), "{report}");
@@ -28,7 +29,8 @@ fn numbers(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// A loop over rows of `x` that computes with whole ops, after a part of it on all rows.
+/// Builds a loop over the rows of `x` that applies `step` to the sum of the row and the previous state. Also returns
+/// the input.
 fn rows(dtype: DType, step: fn(Value) -> Value) -> (Graph, [HostTensor; 1]) {
     let x = numbers(dtype, &[5, 4, 6]);
     let graph = Graph::build("rows", |g| {

@@ -208,7 +208,7 @@ impl<T: Number> Builder<'_, T> {
         Bits(self.function.ins().bor(a.0, b.0))
     }
 
-    /// Returns a + b, wrapping.
+    /// Returns a + b, wrapping on overflow.
     pub fn add_words(&mut self, a: Bits, b: Bits) -> Bits {
         Bits(self.function.ins().iadd(a.0, b.0))
     }

@@ -9,7 +9,7 @@ use crate::number::Number;
 /// A matrix at the address of a stream. It must not be written during the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'m> {
-    /// The stream. Its address is the address of the first element.
+    /// The stream whose current address is the address of the first element.
     pub stream: Stream,
     /// The number of rows.
     pub rows: usize,

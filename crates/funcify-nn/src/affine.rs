@@ -14,7 +14,7 @@ pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) ->
             (next, next)
         });
     }
-    // Row 0 holds the initial state. Its factor is never used.
+    // Row 0 holds the initial state. The factor in row 0 is never used.
     let before = |first: Value, rows: Value| concat(&[first.unsqueeze(0), rows], 0);
     let rows = (before(init.ones_like(), a), before(init, b));
     let (_, states) = associative_scan(rows, |(a1, b1), (a2, b2)| (a2 * a1, a2 * b1 + b2));
@@ -22,8 +22,8 @@ pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) ->
 }
 
 /// Computes a depthwise causal convolution of `xs [T,B,F]` with a kernel of shape `[width,F]`, whose last row applies
-/// to the current step. `before` holds the `width - 1` rows before the first step. Returns the outputs, and the last
-/// `width - 1` rows of the inputs.
+/// to the current step. `before` holds the `width - 1` rows before the first step. Returns the outputs and the last
+/// `width - 1` rows of the input.
 pub(super) fn short_convolution(xs: Value, before: Value, kernel: Value, width: usize) -> (Value, Value) {
     let rows = concat(&[before, xs], 0);
     let steps = xs.dim(0);

@@ -4,12 +4,11 @@ use super::*;
 
 /// Gated linear attention (Yang et al. 2024): a linear attention layer that stores one memory matrix per head.
 ///
-/// For each head, `S' = diag(α) S + kᵀ v` and `o = q S / √key`, where `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)` has one
-/// gate for each row of S. The output of each head is RMS-normalised and gated by `silu(x W_gᵀ)`; an output
-/// projection follows. The state has shape `[B, heads, key / heads, value / heads]`. Parameters have the names and
-/// shapes of the authors' code: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight
-/// [rank, features]`, `gk_proj.1.weight`, `gk_proj.1.bias`, `g_norm_swish_gate.weight [value / heads]`,
-/// `o_proj.weight`.
+/// For each head, `S' = diag(α) S + kᵀ v` and `o = q S / √key`, where `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)` contains one
+/// gate per row of S. The output of each head is RMS-normalised and gated by `silu(x W_gᵀ)`; then an output projection
+/// follows. The state has shape `[B, heads, key / heads, value / heads]`. Parameters have the names and shapes of the
+/// authors' code: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight [rank,
+/// features]`, `gk_proj.1.weight`, `gk_proj.1.bias`, `g_norm_swish_gate.weight [value / heads]`, `o_proj.weight`.
 ///
 /// ```
 /// use funcify::nn::GatedLinearAttention;

@@ -7,9 +7,9 @@ use super::*;
 ///
 /// Queries, keys and values are linear projections of x followed by short causal convolutions and `silu`. Queries and
 /// keys are normalised to unit length in each head. Each head has a scalar `β = sigmoid(x W_bᵀ)`, which is doubled if
-/// `negative` is set. The recurrence is `S' = α S + k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`. If `gated`
-/// is set, α is `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))`, otherwise it is 1. The output of each head is
-/// RMS-normalised, scaled and, if `gated` is set, gated by `silu(x W_gᵀ)`; an output projection follows.
+/// `negative` is set. The recurrence is `S' = α S + k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`. If `gated` is
+/// set, α is `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))`, otherwise it is 1. The output of each head is
+/// RMS-normalised, scaled and, if `gated` is set, gated by `silu(x W_gᵀ)`; then an output projection follows.
 ///
 /// The states are `memory [B, heads, key / heads, value / heads]`, and the inputs of the convolutions before the
 /// first step, `conv_q`, `conv_k` and `conv_v`, of shape `[B, width - 1, ..]`. Parameters have the names and shapes
@@ -49,8 +49,8 @@ pub struct DeltaNet {
 }
 
 impl DeltaNet {
-    /// Creates an ungated layer for f32 sequences of shape `[B,T,F]`. The keys and values have the size of the input,
-    /// the convolution kernels have width 4, and β is below 1.
+    /// Creates an ungated layer for f32 sequences of shape `[B,T,F]`. The keys and values have as many features as the
+    /// input, the convolution kernels have width 4, and β is between 0 and 1.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value, width, dtype) = (features, features, 4, DType::F32);
         DeltaNet { features, heads, key, value, width, gated: false, negative: false, batch_first: true, dtype }
@@ -122,7 +122,7 @@ impl DeltaNet {
         (ys, [vec![last], lasts].concat())
     }
 
-    /// Returns the total number of features, given the number of features per head.
+    /// Returns the total number of features of all heads, given the number per head.
     fn features_of(&self, head: usize) -> usize {
         head * self.heads
     }

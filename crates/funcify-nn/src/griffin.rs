@@ -80,8 +80,8 @@ impl Griffin {
             input: ["rg_lru.input_gate_weight", "rg_lru.input_gate_bias"],
         };
         let (log_a, input) = gates(inputs, xs, inner, self.heads, &names);
-        // One row per step: 1 if the sequence started before this step, and 0 otherwise. The last row is the final
-        // state.
+        // These rows hold, for each step, 1 if the sequence started before the step, and 0 otherwise. The last row is
+        // the final state.
         let steps = xs.dim(0);
         let rows = concat(&[started.unsqueeze(0), xs.index(2, 0).ones_like()], 0);
         let going_on = rows.slice(0, Dim::from(0)..steps).unsqueeze(2);
@@ -92,7 +92,8 @@ impl Griffin {
     }
 }
 
-/// Computes the `tanh` approximation of `gelu` (Hendrycks and Gimpel 2016). Uses `(1 + tanh(z)) / 2 = sigmoid(2 z)`.
+/// Computes the `tanh` approximation of `gelu` (Hendrycks and Gimpel 2016), with `(1 + tanh(z)) / 2` written as
+/// `sigmoid(2 z)`.
 fn gelu_by_tanh(x: Value) -> Value {
     let twice = (8.0 / std::f64::consts::PI).sqrt();
     x * ((x + x.square() * x * 0.044715) * twice).sigmoid()

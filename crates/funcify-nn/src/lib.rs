@@ -5,8 +5,8 @@
 //! differentiated, batched and run like any other graph.
 //!
 //! Sequences are `[B,T,F]`, as in Candle's and Burn's layers, or `[T,B,F]` if a layer's `batch_first` is false. Every
-//! layer takes its initial states and returns its final ones, so that a long sequence can be processed in chunks, and
-//! a model can generate one step at a time.
+//! layer takes its initial states and returns its final ones, so a long sequence can be processed in chunks, and a
+//! model can generate one step at a time.
 //!
 //! Parameters have the names and shapes used in weight files:
 //!
@@ -147,15 +147,15 @@ impl Init {
         Init::Values(HostTensor::from_fn(DType::F64, shape, |index| Scalar::Float(number(index))))
     }
 
-    /// Returns a function from an index below `count` to a number. The numbers are spaced evenly on a log scale from
-    /// `low` to `high`.
+    /// Returns a function that maps the indices below `count` to numbers spaced evenly on a log scale from `low` to
+    /// `high`.
     fn logspaced(low: f64, high: f64, count: usize) -> impl Fn(usize) -> f64 {
         let ratio = (high / low).ln() / (count.max(2) - 1) as f64;
         move |index| low * (ratio * index as f64).exp()
     }
 }
 
-/// The inputs of a layer's graph during construction. Records the states and parameters that are declared.
+/// The inputs of a layer's graph under construction: the states and parameters declared so far.
 struct Inputs<'a> {
     builder: &'a Builder,
     dtype: DType,
@@ -177,7 +177,8 @@ impl Inputs<'_> {
         self.steps_first(self.builder.input("xs", TensorType::new(self.dtype, dims)))
     }
 
-    /// Swaps the time and batch axes if `batch_first` is set. Converts from the user's layout to `[T,B,F]`, and back.
+    /// Swaps the time and batch axes if `batch_first` is set. This converts from the user's layout to `[T,B,F]` and
+    /// back.
     fn steps_first(&self, sequence: Value) -> Value {
         if self.batch_first { sequence.move_axis(1, 0) } else { sequence }
     }
@@ -235,7 +236,7 @@ fn check_at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Res
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
-/// Checks that these options of a layer are multiples of its number of heads or groups.
+/// Checks that the given options of a layer are multiples of its number of heads or groups.
 fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");

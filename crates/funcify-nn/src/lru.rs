@@ -8,10 +8,10 @@ use super::*;
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
 ///
 /// The complex state x and the output y are computed by `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`,
-/// where `λ = exp(-exp(nu_log) + i exp(theta_log))` has a magnitude below 1 for all parameter values. The state is
+/// where `λ = exp(-exp(nu_log) + i exp(theta_log))` has a magnitude below 1 for any parameter values. The state is
 /// stored as two tensors of shape `[B, states]`: its real and imaginary parts. The parameters are those of the paper's
-/// appendix: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`, `C_im [H,N]`,
-/// `D [H]`. The initial values of λ are distributed evenly over a ring.
+/// appendix: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`, `C_im [H,N]`, `D
+/// [H]`. The initial values of λ are distributed evenly over a ring.
 ///
 /// ```
 /// use funcify::nn::Lru;
@@ -67,7 +67,7 @@ impl Lru {
         let init = (inputs.state("state_re", state()), inputs.state("state_im", state()));
         let of_states = |number: &dyn Fn(usize) -> f64| Init::from_fn(&[n], |index| number(index[0]));
         let nu = inputs.parameter("nu_log", &[n], of_states(&|state| (-self.magnitude(state).ln()).ln())).exp();
-        // Fractional parts of multiples of the golden ratio are evenly distributed, and do not correlate with the
+        // The fractional parts of multiples of the golden ratio are evenly distributed and uncorrelated with the
         // magnitudes.
         let phase = |state: usize| ((state + 1) as f64 * 0.618_033_988_749_895).fract() * self.max_phase;
         let theta = inputs.parameter("theta_log", &[n], of_states(&|state| phase(state).ln())).exp();

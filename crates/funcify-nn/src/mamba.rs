@@ -38,8 +38,8 @@ pub struct Mamba {
 }
 
 impl Mamba {
-    /// Creates a layer for f32 sequences of shape `[B,T,F]` with the authors' sizes: `inner` is `2 * features`, there
-    /// are 16 states, the rank is `features / 16`, rounded up, and the convolution has width 4.
+    /// Creates a layer for f32 sequences of shape `[B,T,F]` with the authors' sizes: `inner` is `2 * features`,
+    /// `states` is 16, `rank` is `features / 16`, rounded up, and `width` is 4.
     pub fn new(features: usize) -> Self {
         let (inner, rank, dtype) = (2 * features, features.div_ceil(16), DType::F32);
         Mamba { features, inner, states: 16, rank, width: 4, batch_first: true, dtype }

@@ -8,9 +8,9 @@ use super::*;
 /// per head.
 ///
 /// The input u is projected: `[z, xBC, dt] = u W_inᵀ`. A causal depthwise convolution of `xBC` followed by `silu`
-/// yields `[x, B, C]`. With `Δ = softplus(dt + dt_bias)` and `A = -exp(A_log)`, each head computes `h' = exp(Δ A) h +
-/// Δ x Bᵀ` and `y = h C + D x`. The heads of a group share B and C. Then `y silu(z)` is RMS-normalised per group,
-/// scaled, and projected by `W_out`. There are `inner = heads * head` inner features. The states are `ssm [B, heads,
+/// yields `[x, B, C]`. With `Δ = softplus(dt + dt_bias)` and `A = -exp(A_log)`, each head computes `h' = exp(Δ A) h + Δ
+/// x Bᵀ` and `y = h C + D x`. The heads of a group share B and C. Then `y silu(z)` is RMS-normalised per group, scaled,
+/// and projected by `W_out`. The number of inner features is `inner = heads * head`. The states are `ssm [B, heads,
 /// head, states]`, and `conv [B, width - 1, inner + 2 groups states]`, the inputs of the convolution before the first
 /// step. Parameters have the names and shapes of the authors' code: `in_proj.weight`, `conv1d.weight [.., 1, width]`,
 /// `conv1d.bias`, `dt_bias [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`, `out_proj.weight`.
@@ -89,8 +89,8 @@ impl Mamba2 {
         let (convolved, last_before) = short_convolution(part(projected, inner, mixed), before, kernel, self.width);
         let bias = Init::Uniform((self.width as f64).recip().sqrt());
         let convolved = (convolved + inputs.parameter("conv1d.bias", &[mixed], bias)).silu();
-        // The bias is an inverse softplus, so that the initial step sizes are between 0.001 and 0.1 for an input of
-        // 0.
+        // The bias is the inverse softplus of the step sizes, which are therefore initially between 0.001 and 0.1 for
+        // an input of 0.
         let sizes = Init::logspaced(1e-3, 1e-1, self.heads);
         let dt_bias = Init::from_fn(&[self.heads], |index| sizes(index[0]).exp_m1().ln());
         let delta = part(projected, inner + mixed, self.heads) + inputs.parameter("dt_bias", &[self.heads], dt_bias);
@@ -142,8 +142,8 @@ fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     (next, (next * to_states(c)).sum(4))
 }
 
-/// Computes the state after a chunk of Q steps, and the outputs `[Q,B,..]` of the chunk. Within the chunk, a matrix
-/// of decays weights the contribution of each step to later steps. The contribution of `h`, the state before the
+/// Computes the state after a chunk of Q steps, and the outputs `[Q,B,..]` of the chunk. Within the chunk, a matrix of
+/// decays weights the contribution of each step to later steps. The contribution of `h`, which is the state before the
 /// chunk, is added separately.
 fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     // The log of the total decay from the start of the chunk to the end of each step.
@@ -151,7 +151,7 @@ fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Va
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
     let between = logs.unsqueeze(1) - logs.unsqueeze(0);
     let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
-    // If j is later than i, the decay is 0. The exponent is masked as well, because `exp` could overflow.
+    // If j is later than i, the decay is 0. The exponent is also masked, because `exp` could overflow.
     let none = full(between.shape(), between.dtype(), 0.0);
     let decays = select(earlier, select(earlier, between, none).exp(), none);
     let given = delta.unsqueeze(4) * x;

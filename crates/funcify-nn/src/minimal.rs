@@ -19,10 +19,10 @@ pub enum MinimalCell {
     Lstm,
 }
 
-/// minGRU and minLSTM (Feng et al. 2024, Were RNNs All We Needed?), not in the log-space form of the paper's
-/// appendix.
+/// The minGRU and minLSTM layers (Feng et al. 2024, Were RNNs All We Needed?), without the log-space form of the
+/// paper's appendix.
 ///
-/// No gate reads the state, so the recurrence is affine, and can run as an associative scan. The state `h` has shape
+/// No gate reads the state, so the recurrence is affine and can run as an associative scan. The state `h` has shape
 /// `[B, hidden]`. Each linear map has a weight and a bias, such as `linear_z.weight [hidden, input]` and
 /// `linear_z.bias`. The maps of minGRU are `linear_z` and `linear_h`; those of minLSTM are `linear_f`, `linear_i` and
 /// `linear_h`.

@@ -21,10 +21,10 @@ pub enum Cell {
     Rnn,
     /// `h' = max(x Wᵀ + b + h Uᵀ + c, 0)`: PyTorch's `RNN` with `nonlinearity="relu"` (Le et al. 2015).
     ReluRnn,
-    /// Gates r and z; `n = tanh(x Wᵀ + b + r (h Uᵀ + c))`, `h' = (1 - z) n + z h` (Cho et al. 2014, in PyTorch's
-    /// form).
+    /// `n = tanh(x Wᵀ + b + r (h Uᵀ + c))` and `h' = (1 - z) n + z h`, with gates r and z (Cho et al. 2014, in
+    /// PyTorch's form).
     Gru,
-    /// Gates i, f, g and o; `c' = f c + i g`, `h' = o tanh(c')` (Hochreiter and Schmidhuber 1997).
+    /// `c' = f c + i g` and `h' = o tanh(c')`, with gates i, f, g and o (Hochreiter and Schmidhuber 1997).
     Lstm,
 }
 
@@ -64,8 +64,8 @@ pub struct Recurrent {
     pub hidden: usize,
     /// The number of stacked layers.
     pub layers: usize,
-    /// `true` if each layer also runs over the reversed sequence. The forward and backward outputs are concatenated
-    /// along the features, in this order.
+    /// `true` if each layer also runs over the reversed sequence. The forward outputs and then the backward outputs are
+    /// concatenated along the features.
     pub bidirectional: bool,
     /// `true` if the layer has biases.
     pub bias: bool,

@@ -29,12 +29,12 @@ pub enum RwkvVersion {
 /// The time-mixing layer of RWKV (Peng et al. 2024, Eagle and Finch): linear attention with one memory matrix per head.
 /// The input of each step is first interpolated with the input of the previous step (token shift).
 ///
-/// Receptance, key, value and gate (and, in version 6, decay) are each computed from their own mixture of x and the
-/// previous x. Each head computes `o = r (S + diag(u) kᵀ v)` and `S' = diag(w) S + kᵀ v`. The decays of the rows are
-/// `w = exp(-exp(time_decay))` in version 5, and `w = exp(-exp(time_decay + tanh(x W₁) W₂))` in version 6. The output
-/// of each head is normalised to mean 0 and variance 1 (`ln_x`), scaled, shifted, and multiplied by `silu` of the gate;
-/// an output projection follows. The states are `shift [B, features]`, which holds the x that precedes the first step,
-/// and `memory [B, heads, features / heads, features / heads]`.
+/// Receptance, key, value and gate (and, in version 6, decay) are each computed from a separate mixture of x and the x
+/// of the previous step. Each head computes `o = r (S + diag(u) kᵀ v)` and `S' = diag(w) S + kᵀ v`. The decays of the
+/// rows are `w = exp(-exp(time_decay))` in version 5, and `w = exp(-exp(time_decay + tanh(x W₁) W₂))` in version 6. The
+/// output of each head is normalised to mean 0 and variance 1 (`ln_x`), scaled, shifted, and multiplied by `silu` of
+/// the gate; then an output projection follows. The states are `shift [B, features]`, which holds the x before the
+/// first step, and `memory [B, heads, features / heads, features / heads]`.
 ///
 /// Parameters have the names of the authors' code, without axes of size 1: `receptance.weight`, `key.weight`,
 /// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`, `ln_x.bias`.
@@ -136,7 +136,7 @@ impl Rwkv {
         (ys, vec![last_shift, last])
     }
 
-    /// Declares `time_decay`. With its initial values, the features decay over about 3 to 400 steps.
+    /// Declares `time_decay`. With the initial values, the features decay over about 3 to 400 steps.
     fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
         let size = self.features / self.heads;
         let last = |index: &[usize]| *index.last().expect("the shape of decays ends with the features");

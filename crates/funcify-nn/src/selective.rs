@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// A state space layer whose step size and input and output maps depend on the input: the core of Mamba (Gu and Dao
+/// A state space layer whose step size, input map and output map depend on the input: the core of Mamba (Gu and Dao
 /// 2023).
 ///
-/// Let `[dt, b, c] = u W_xᵀ`, `Δ = softplus(dt W_dtᵀ + bias)` and `A = -exp(A_log)`. Each feature computes `h' =
-/// exp(Δ A) h + Δ b u` for its `states` states, and `y = c·h + D u`. The state has shape `[B, features, states]`.
-/// Parameters have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`,
-/// `dt_proj.weight [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. `exp(Δ A)` is
-/// computed within each step, so that it is never stored for all steps.
+/// Let `[dt, b, c] = u W_xᵀ`, `Δ = softplus(dt W_dtᵀ + bias)` and `A = -exp(A_log)`. Each feature computes `h' = exp(Δ
+/// A) h + Δ b u` for its `states` states, and `y = c·h + D u`. The state has shape `[B, features, states]`. Parameters
+/// have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`, `dt_proj.weight
+/// [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. Each step computes its own `exp(Δ
+/// A)`, which is never stored for all steps.
 ///
 /// ```
 /// use funcify::nn::SelectiveScan;
@@ -33,7 +33,7 @@ pub struct SelectiveScan {
 }
 
 impl SelectiveScan {
-    /// Creates a layer for f32 sequences of shape `[B,T,F]` with Mamba's sizes: 16 states, and a rank of `features /
+    /// Creates a layer for f32 sequences of shape `[B,T,F]` with Mamba's sizes: 16 states and a rank of `features /
     /// 16`, rounded up.
     pub fn new(features: usize) -> Self {
         SelectiveScan { features, states: 16, rank: features.div_ceil(16), batch_first: true, dtype: DType::F32 }
@@ -59,8 +59,8 @@ impl SelectiveScan {
         let (features, states, rank) = (self.features, self.states, self.rank);
         let x_proj = inputs.linear_weight("x_proj", features, rank + 2 * states);
         let dt_proj = inputs.linear_weight("dt_proj", rank, features);
-        // The bias is an inverse softplus, so that the initial step sizes are between 0.001 and 0.1 for an input of
-        // 0.
+        // The bias is the inverse softplus of the step sizes, which are therefore initially between 0.001 and 0.1 for
+        // an input of 0.
         let steps = Init::logspaced(1e-3, 1e-1, features);
         let bias = Init::from_fn(&[features], |index| steps(index[0]).exp_m1().ln());
         let bias = inputs.parameter("dt_proj.bias", &[features], bias);

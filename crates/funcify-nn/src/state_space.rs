@@ -69,7 +69,7 @@ impl S5 {
         let log_step = Init::from_fn(&[p, 1], |index| steps(index[0]).ln());
         let step = inputs.parameter("log_step", &[p, 1], log_step).squeeze(1).exp();
 
-        // Zero-order-hold discretisation.
+        // Discretise Λ and B with a zero-order hold.
         let decay = (lambda.0 * step).exp();
         let angle = lambda.1 * step;
         let rate: Complex = (decay * angle.cos(), decay * angle.sin());

@@ -41,8 +41,8 @@ fn affine(weight: &HostTensor, x: &[f64], bias: &HostTensor) -> Vec<f64> {
     (0..rows).map(|row| bias[row] + (0..x.len()).map(|i| weight.at(&[row, i]).as_f64() * x[i]).sum::<f64>()).collect()
 }
 
-/// Runs one direction of a recurrent layer for one batch element. Returns the outputs, in the order of the rows of
-/// `xs`, and the last states.
+/// Runs one direction of a recurrent layer for one batch element. Returns one output per row of `xs`, in the same
+/// order, and the last states.
 fn recur(cell: Cell, xs: &[Vec<f64>], init: [Vec<f64>; 2], weights: &[HostTensor], reverse: bool) -> Run {
     let [mut h, mut c] = init;
     let size = h.len();
@@ -189,7 +189,7 @@ fn selective_scans_choose_steps_by_their_input() {
     assert_close(&results[1], &state.concat());
 }
 
-/// Checks that the recurrence equals a sum over earlier steps: `o = Σ q·(Π α) k v`.
+/// Checks that the output of the recurrence equals a sum over earlier steps: `o = Σ q·(Π α) k v`.
 #[test]
 fn gated_attention_is_a_sum_over_earlier_steps() {
     let (time, features, heads, key, value, rank) = (4, 4, 2, 2, 4, 3);

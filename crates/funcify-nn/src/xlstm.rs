@@ -24,9 +24,9 @@ pub enum XlstmCell {
 /// `exp(-m)`, so that no exponential overflows.
 ///
 /// Both cells compute `m' = max(log f + m, i)`, `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f = log
-/// sigmoid(..)`. The states of sLSTM are `h`, `c`, `n` and `m`, of shape `[B, hidden]`. It computes `c' = f* c + i*
+/// sigmoid(..)`. The states of sLSTM are `h`, `c`, `n` and `m`, of shape `[B, hidden]`. sLSTM computes `c' = f* c + i*
 /// tanh(z)`, `n' = f* n + i*` and `h' = sigmoid(o) c' / n'`, where i, f, z and o are the blocks, in this order, of `x
-/// Wᵀ + b` plus `h R` for each head. Each head of mLSTM has its own q, k and v, and scalar gates i and f. It computes
+/// Wᵀ + b` plus `h R` for each head. Each head of mLSTM has its own q, k and v, and scalar gates i and f, and computes
 /// `C' = f* C + i* k vᵀ`, `n' = f* n + i* k` and `h = sigmoid(o) (C'ᵀ q) / max(|n'·q|, exp(-m'))`, where k is divided
 /// by `√(hidden / heads)`.
 ///
@@ -69,7 +69,7 @@ fn stabilised_gates(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
 /// Queries, keys and values of shape `[T,B,heads,..]`, and gates i and f of shape `[T,B,heads]`.
 type MatrixRows = ((Value, Value, Value), (Value, Value));
 
-/// Runs the loop of the mLSTM, adding `epsilon` to the denominator. Returns the last memory, n and m, and the outputs
+/// Runs the mLSTM loop, with `epsilon` added to the denominator. Returns the last memory, n and m, and the outputs
 /// before the output gate, of shape `[T,B,heads,..]`.
 pub(super) fn matrix_memory(
     init: (Value, Value, Value),

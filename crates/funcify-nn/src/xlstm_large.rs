@@ -77,7 +77,7 @@ impl XlstmLarge {
         let k = by_head(projected("k", key), key);
         let v = by_head(projected("v", value), value);
         let output_gate = projected("ogate_preact", value).sigmoid();
-        // The initial gates do not depend on the input: the input gates are nearly closed, and the forget gates
+        // Initially, the gates do not depend on the input: the input gates are nearly closed, and the forget gates are
         // nearly open.
         let gate = |name: &str, bias: Init| {
             let weight = inputs.parameter(&format!("{name}.weight"), &[heads, features], Init::Constant(0.0));

@@ -1,12 +1,11 @@
 //! Finds the patch that makes a result wrong, by bisection.
 
-/// Searches `patches` patches by bisection for one that makes a result wrong, and returns its number, counted from 1.
-/// `is_right` tests the result after the first `n` patches; use
+/// Finds a patch that makes a result wrong, by bisection over `patches` patches, and returns its number, counted from
+/// 1. `is_right` tests the result after the first `n` patches; use
 /// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) to apply only these. Returns `None` if the result
 /// is right after all patches, or wrong before the first one.
 ///
-/// The result is right before the returned patch and wrong after it. This holds even if a later patch hides the error
-/// again.
+/// The result is right before the returned patch and wrong after it, even if a later patch hides the error again.
 ///
 /// ```
 /// use funcify::prelude::*;

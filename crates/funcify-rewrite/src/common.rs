@@ -2,7 +2,7 @@
 //! operands, in the same body, is computed once.
 //!
 //! Candidates have the same name and the same operands, in any order if the op is commutative. They are merged if their
-//! attributes and bodies are equal, too. Ops of other crates, calls to functions with derivative rules, and loops that
+//! attributes and bodies are also equal. Ops of other crates, calls to functions with derivative rules, and loops that
 //! bind a size are never merged.
 
 use funcify_core::graph::NodeId;

@@ -1,6 +1,6 @@
-//! The driver: rebuilds a graph op by op, and tries each rule at each op.
+//! The driver, which rebuilds a graph op by op and tries each rule on each op.
 //!
-//! The ops of a replacement are placed like any other ops, so the rules are tried on them, too. Bodies are rewritten
+//! The ops of a replacement are placed like any other ops, so the rules are also tried on them. Bodies are rewritten
 //! before the ops that contain them. The driver repeats passes over a graph until nothing changes. Rules make a program
 //! smaller or move work out of a loop, so rewriting terminates; `MAX_PASSES` is only a safeguard.
 
@@ -19,7 +19,8 @@ use super::*;
 /// The maximum number of passes over a graph. Tests check that no program reaches it.
 pub(super) const MAX_PASSES: usize = 64;
 
-/// The maximum depth of patches applied to the results of other patches. Deeper ones are left to the next pass.
+/// The maximum nesting depth of patches applied to the results of other patches. Deeper patches are left to the next
+/// pass.
 const MAX_PATCH_DEPTH: usize = 32;
 
 /// Rewrites a graph until nothing changes.
@@ -61,7 +62,7 @@ struct Driver {
     patches: Vec<Patched>,
     /// The fully rewritten bodies, keyed by address. Holding the bodies keeps their addresses unique.
     finished: HashMap<*const Graph, Arc<Graph>>,
-    /// The handles that may cancel rewriting. On cancellation, the partly rebuilt graph is discarded.
+    /// The handles that can cancel rewriting. On cancellation, the partly rebuilt graph is discarded.
     watch: ActiveHandles,
 }
 
@@ -98,7 +99,7 @@ impl Driver {
             self.patches.truncate(before);
         }
         if self.patches.len() == before {
-            // No other rule applies any more, so all work that can be moved out of a loop has been moved.
+            // No other rule applies, so all work that can be moved out of a loop has been moved.
             return self.apply_to_graph(FUSED, graph, fuse_loops);
         }
         placed
@@ -148,7 +149,7 @@ impl Driver {
         op.with_bodies(bodies.collect())
     }
 
-    /// Places an op, or the patch that a rule replaces it with. Returns the results.
+    /// Places an op, or its replacement if a rule applies. Returns the results.
     fn place(
         &mut self,
         to: &mut Placing,
@@ -210,8 +211,8 @@ impl Driver {
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
-    /// Places the nodes of a graph, with `inputs` as the graph's inputs. Returns the values of its outputs. `op`
-    /// transforms the op of each node first.
+    /// Places the nodes of a graph, with `inputs` in place of its inputs. Returns the values of its outputs. Before a
+    /// node is placed, `op` transforms the node's op.
     fn place_nodes(
         &mut self,
         to: &mut Placing,
@@ -237,7 +238,7 @@ struct Placing {
     available: Available,
     /// For each value, `true` if computing it cannot fail.
     certain: Vec<bool>,
-    /// The symbols that may be unbound at run time, because the op that binds them may fail.
+    /// The symbols that may be unbound at run time because the op that binds them may fail.
     uncertain_sizes: Vec<Symbol>,
 }
 

@@ -1,8 +1,8 @@
 //! Replaces ops on constants with their results (constant folding, as in XLA and PyTensor). The reference evaluator
 //! computes the results.
 //!
-//! An op is folded only if its result has no more elements than the largest operand, or at most 16 elements. Broadcasts
-//! of constants are not folded, because other rules recognise them.
+//! An op is folded only if no operand has more than 1024 elements, and its result has no more elements than the largest
+//! operand, or at most 16. Broadcasts of constants are not folded, because other rules recognise them.
 
 use funcify_core::ops::{Creation, EvalContext};
 
@@ -38,7 +38,7 @@ pub(super) fn fold(context: &RewriteContext<'_>) -> Option<Patch> {
     }
     let mut sizes = Sizes::new();
     let mut eval = EvalContext { at: Place::new(context.op.name(), context.site), sizes: &mut sizes };
-    // If the op fails, it is kept, so that the program fails at run time as before.
+    // An op that fails is kept, so that the program still fails at run time.
     let result = context.op.eval(&mut eval, &operands, &types).ok()?.pop()?;
     context.one_op(Constant { value: Arc::new(result) }, &[])
 }

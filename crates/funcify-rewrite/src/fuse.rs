@@ -7,7 +7,7 @@
 //!
 //! Precondition: both loops run all their steps, and cannot fail, because merging changes the order of their ops.
 //! Neither is truncated, has a checkpoint policy, or binds sizes. The second loop may depend on the first only through
-//! rows of the same step. This rule runs after all others. By then, work that can be moved out of a loop, such as a
+//! rows of the same step. This rule runs after all others. By then, all work that can be moved out of a loop, such as a
 //! product of all rows of a trace, has been moved.
 
 use std::collections::HashSet;
@@ -64,7 +64,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
         });
         let free = pairs.last().map_or(0, |pair| pair.second + 1);
         let candidates = before.chain(sequences().filter_map(|value| readers.get(&value).copied()));
-        // A loop can be a candidate because of several sequences. It is tried only once.
+        // A loop that is a candidate because of several sequences is tried only once.
         let mut tried = HashSet::new();
         let mut partners = candidates.filter(|first| *first >= free && tried.insert(*first));
         pairs.extend(partners.find_map(|first| pair(graph, first, second)));
@@ -89,7 +89,7 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
         return None;
     }
     let mut depends: HashSet<ValueId> = nodes[first].outputs.iter().copied().collect();
-    // Sizes bound by nodes in `waiting`. A node that uses such a size depends on the first loop, too.
+    // The sizes bound by nodes in `waiting`. A node that uses one of them also depends on the first loop.
     let mut sizes: Vec<&Symbol> = Vec::new();
     let mut waiting = Vec::new();
     for (index, node) in nodes.iter().enumerate().take(second).skip(first + 1) {
@@ -118,13 +118,13 @@ fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
     scan.operands().sequences.map(|operand| written.get(&second.inputs[operand]).copied()).collect()
 }
 
-/// Adds the loop that merges both loops.
+/// Adds the merged loop to the copy.
 fn add_merged(copy: &mut GraphCopy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
     let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
     let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };
     let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
-    // Appends the second body to the first. If the second body reads a row of the first loop's trace, it uses the value
-    // that the first body writes there.
+    // Append the second body to the first. Where the second body reads a row of the first loop's trace, use the value
+    // that the first body writes to it.
     let mut copied = ValueMap::new(&other.body);
     let rows = rows_of(a, b);
     for (part, row) in other.sequences.iter().zip(&rows).filter_map(|(part, row)| Some((part, (*row)?))) {

@@ -1,21 +1,21 @@
 //! Optimises programs as an expert would by hand, without changing their values.
 //!
-//! A rewrite is a named rule. It looks at one op with its operands, and returns a patch: existing values, or a small
-//! program that replaces the op. The driver rebuilds a graph op by op, and tries each rule at each op, bodies first,
-//! until no rule applies. It reads the original graph in order and does not modify it. All ops before the current one
-//! have already been rewritten, so one pass is enough for a chain of ops.
+//! A rewrite is a named rule. It examines one op with its operands and returns a patch: existing values, or a small
+//! program that replaces the op. The driver rebuilds a graph op by op and tries each rule on each op, bodies first,
+//! until no rule applies. The driver reads the original graph in order and does not modify it. All ops before the
+//! current one have already been rewritten, so one pass is enough for a chain of ops.
 //!
 //! - **rewrite-c1** Types, names of inputs and outputs, and the source lines of ops stay the same.
 //! - **rewrite-c2** No rule changes a value, a NaN, an infinity or the sign of a zero, except by reassociation. Rules
 //!   that reassociate sums (marked in [`RULES`]) may change results by rounding error. A rule that may change results
-//!   by more than that runs only if it is requested by name, or if its effects are [tolerated](Tolerance) and the
-//!   device prefers less depth.
+//!   by more than rounding error runs only if it is requested by name, or if its effects are [tolerated](Tolerance) and
+//!   the device prefers less depth.
 //! - **rewrite-c3** A rewritten program fails if and only if the original program fails. An op that may fail at run
-//!   time is neither removed nor moved to where it runs more often than before.
-//! - **rewrite-c4** Rewriting terminates, and is idempotent.
+//!   time is neither removed nor moved to a point where it runs more often than before.
+//! - **rewrite-c4** Rewriting terminates and is idempotent.
 //!
-//! Differentiation comes first, and rewriting second. In the opposite order, work that was moved out of a loop would
-//! not be differentiated as part of the loop. Loops with a truncated derivative (scan-c8) are left unchanged.
+//! Programs are differentiated first and rewritten afterwards. In the opposite order, work that was moved out of a loop
+//! would not be differentiated as part of the loop. Loops with a truncated derivative (scan-c8) are left unchanged.
 
 mod bisect;
 mod common;
@@ -112,7 +112,7 @@ impl Rewritten {
     }
 }
 
-/// Counts the given patches of each rule. The counts are keyed by rule name.
+/// Counts the given patches by rule. The counts are keyed by rule name.
 #[doc(hidden)]
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! Merges two successive ops of the same kind that only move elements, and removes ops that move nothing (XLA's
 //! algebraic simplifier, tract's `axis_op`).
 //!
-//! Merging removes the first op, so that op must not be able to fail (rewrite-c3). It fails if a size of its result is
-//! negative for the arguments of a call.
+//! Merging removes the first op, so the first op must not be able to fail (rewrite-c3). An op that moves elements fails
+//! if a size of its result is negative for the arguments of a call.
 
 use funcify_core::ops::{Broadcast, Movement, Op, OpClass, Reshape, Transpose};
 use funcify_core::types::{Dim, Shape, TensorType};

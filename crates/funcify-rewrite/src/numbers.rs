@@ -21,8 +21,8 @@ impl RewriteContext<'_> {
     }
 }
 
-/// If a value is a splat (a constant with equal elements, or a broadcast, reshape or transpose of one), returns its
-/// element.
+/// Returns the element of a splat: a constant with equal elements, or a broadcast, reshape or transpose of one. Returns
+/// `None` for any other value.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
         let node = graph.node_of(value)?;

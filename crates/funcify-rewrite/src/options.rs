@@ -28,7 +28,7 @@ pub struct RewriteOptions {
     pub(super) texts: bool,
 }
 
-/// The environment variable that limits the number of patches, as in `FUNCIFY_STOP_AFTER=12`. It helps to find the
+/// The environment variable that limits the number of patches, as in `FUNCIFY_STOP_AFTER=12`. It helps with finding the
 /// patch that changes a result.
 ///
 /// ```
@@ -63,13 +63,13 @@ impl RewriteOptions {
         self
     }
 
-    /// Enables only these rules.
+    /// Enables only the given rules.
     pub fn only(mut self, rules: &[&str]) -> Self {
         self.only = Some(rules.iter().map(|rule| rule.to_string()).collect());
         self
     }
 
-    /// Sets the changes in results that are tolerated. The default is [`Tolerance::Exact`], which allows only the
+    /// Sets the tolerance for changes in results. The default is [`Tolerance::Exact`], which allows only the
     /// reassociation of sums.
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
@@ -99,7 +99,7 @@ impl RewriteOptions {
         !self.without.iter().any(is_it) && (is_among || self.with.iter().any(is_it))
     }
 
-    /// Returns the names of all rules that the options mention.
+    /// Returns the names of all rules that these options enable or disable by name.
     pub(super) fn named(&self) -> impl Iterator<Item = &String> {
         self.with.iter().chain(&self.without).chain(self.only.iter().flatten())
     }
@@ -140,7 +140,7 @@ pub enum Tolerance {
     Exact,
     /// Sums and products of floats may be reassociated. This includes products of factors that the loop never
     /// multiplies with each other. Such a product may overflow or underflow even if all states of the original loop are
-    /// finite, and then a state becomes infinite or NaN.
+    /// finite. A state may then become 0, infinite or NaN.
     Reassociated,
 }
 
@@ -154,9 +154,9 @@ pub enum Tolerance {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parallel {
-    /// The least work, as on processors with few cores.
+    /// The device prefers less work, like a processor with few cores.
     Avoid,
-    /// The least depth, as on devices where each step is a kernel launch, and small kernels leave most of the device
+    /// The device prefers less depth, because each step is a kernel launch and small kernels leave most of the device
     /// idle.
     Prefer,
 }

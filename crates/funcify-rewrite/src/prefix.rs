@@ -4,14 +4,14 @@
 //! Precondition: the loop runs forward and cannot fail, because errors of the removed steps would be lost. Nothing uses
 //! a final carry or a full buffer. Every use of a trace is a slice that provably ends before the end of the trace; a
 //! trace that is an output of the graph counts as read in full. If the new number of steps can be negative, the
-//! shortened loop must fail in the same case as the original program. For example, if the first `T-1` of `T` rows are
-//! read, the original slice of the trace fails at run time when `T` is 0. A slice of a sequence before the shortened
-//! loop must then fail, too.
+//! shortened loop must fail in the same cases as the original program. For example, if the first `T-1` of `T` rows are
+//! read, the original slice of the trace fails at run time when `T` is 0. In this case, a slice of a sequence before
+//! the shortened loop must also fail.
 
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// The steps of a loop that are needed by the uses of its results examined so far.
+/// The steps of a loop that are needed by the uses examined so far.
 #[derive(Default)]
 struct Needed {
     /// The number of steps, or `None` if no use has been found yet or all steps are needed.
@@ -120,7 +120,7 @@ fn may_be_shorter(scan: &Scan) -> bool {
         && scan.buffers.iter().all(is_trace)
 }
 
-/// Returns the number of steps that write the rows that a slice of a trace reads, and the end index of the slice.
+/// Returns the number of steps needed to write the rows that a slice of a trace reads, and the end index of the slice.
 /// Returns `None` if `user` is not a slice along axis 0.
 fn first_steps(buffer: &Buffer, user: &Node) -> Option<(Dim, Dim)> {
     let Op::Slice(Slice { axis: 0, limit, .. }) = &user.op else { return None };

@@ -1,4 +1,4 @@
-//! Defines rules. A rule has a name, a reason, and a function that returns a patch for an op.
+//! Defines the rewrite rules. A rule has a name, a reason, and a function that returns a patch for an op.
 
 use funcify_core::Value;
 use funcify_core::graph::{at_site, tracer};
@@ -58,7 +58,7 @@ pub(super) const SHORTENED: &str = "shortened_loops";
 /// The rule that merges loops that have the same number of steps and the same direction.
 pub(super) const FUSED: &str = "fused_loops";
 
-/// The rule that merges equal ops.
+/// The rule that eliminates common subexpressions.
 pub(super) const COMMON: &str = "common_subexpression";
 
 /// All rules, in the order in which they are tried.
@@ -151,9 +151,9 @@ pub const RULES: &[Rule] = &[
 
 /// The replacement of an op.
 pub(super) enum Patch {
-    /// Existing values, one for each result.
+    /// Existing values of the graph, one for each result.
     Values(Vec<ValueId>),
-    /// Operands, and a program on these operands. The outputs of the program replace the results of the op.
+    /// A program and its operands. The outputs of the program replace the results of the op.
     Program(Vec<ValueId>, Graph),
 }
 
@@ -164,9 +164,9 @@ pub(super) struct RewriteContext<'a> {
     pub(super) op: &'a Op,
     pub(super) operands: &'a [ValueId],
     pub(super) site: Site,
-    /// For each value of the graph, `true` if neither its op nor any op that it depends on can fail.
+    /// For each value of the graph, `true` if neither its op nor any op on which it depends can fail.
     pub(super) certain: &'a [bool],
-    /// The symbols that may be unbound at run time, because the op that binds them may fail.
+    /// The symbols that may be unbound at run time because the op that binds them may fail.
     pub(super) uncertain_sizes: &'a [Symbol],
 }
 
@@ -191,7 +191,7 @@ impl RewriteContext<'_> {
         self.graph.node_of(value)
     }
 
-    /// Returns `true` if the op that computes a value cannot fail, so that it may be removed (rewrite-c3).
+    /// Returns `true` if the op that computes a value cannot fail, and may therefore be removed (rewrite-c3).
     pub(super) fn is_certain(&self, value: ValueId) -> bool {
         self.node(value).is_none_or(|node| self.certainly_runs(node))
     }
@@ -202,7 +202,7 @@ impl RewriteContext<'_> {
     }
 
     /// Returns `true` if a value may become unused (rewrite-c3): none of the ops that compute it can fail, except those
-    /// that the `used` values need anyway.
+    /// that still run to compute the `used` values.
     pub(super) fn may_leave_out(&self, value: ValueId, used: &[ValueId]) -> bool {
         if used.contains(&value) || self.certain[value.index()] {
             return true;
@@ -216,8 +216,8 @@ impl RewriteContext<'_> {
         Some(Patch::Values(vec![value]))
     }
 
-    /// Traces the replacement with `build`, which receives these operands. Returns `None` if `build` does, or if the
-    /// traced program is invalid.
+    /// Traces the replacement by calling `build` with the given operands. Returns `None` if `build` returns `None`, or
+    /// if the traced program is invalid.
     pub(super) fn build(
         &self,
         operands: &[ValueId],
@@ -239,7 +239,7 @@ impl RewriteContext<'_> {
         Some(Patch::Program(operands.to_vec(), graph))
     }
 
-    /// Returns a patch that consists of a single op on these operands.
+    /// Returns a patch that consists of a single op on the given operands.
     pub(super) fn one_op(&self, op: impl Into<Op>, operands: &[ValueId]) -> Option<Patch> {
         let graph = Graph::of_typed_op(["patch", "v", "r"], op.into(), self.graph.types(operands), self.site).ok()?;
         Some(Patch::Program(operands.to_vec(), graph))

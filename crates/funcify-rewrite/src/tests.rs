@@ -6,7 +6,7 @@ use funcify_nn::S5;
 
 use super::{Rewrite, RewriteOptions};
 
-/// Builds a chain of ops to which each rule for single ops applies.
+/// Builds a chain of ops to which rules for single ops apply.
 fn chain(length: usize) -> Graph {
     let graph = Graph::build("chain", |g| {
         let mut x = g.input("x", "f32[4,4]");
@@ -34,7 +34,7 @@ fn loops(count: usize) -> Graph {
     graph.unwrap().grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap()
 }
 
-/// Checks that the work is roughly linear in the length of the program.
+/// Checks that the amount of work is roughly linear in the length of the program.
 #[test]
 fn the_work_grows_with_the_program() {
     for (name, make) in [("chain", chain as fn(usize) -> Graph), ("loops", loops)] {
@@ -61,7 +61,7 @@ fn a_weight_gradient_is_one_product() {
     assert_eq!((products(&graph), inside), (3, 2), "{graph}");
 }
 
-/// Checks that the gradient of a filter's coefficients sums scalars in the loop, and pads the sums after it.
+/// Checks that the gradient of a filter's coefficients sums scalars in the loop and pads the sums after the loop.
 #[test]
 fn the_gradient_of_coefficients_is_padded_after_the_loop() {
     use funcify_core::ops::Op;

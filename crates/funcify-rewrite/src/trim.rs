@@ -2,8 +2,8 @@
 //! `scan_save_mem`).
 //!
 //! Precondition: every use of the trace is a slice of its last `n` rows, for a constant `n`. A trace that is an output
-//! of the graph counts as read in full. The trace is known to have at least `n` rows for the largest `n`. Otherwise, a
-//! loop with too few steps would fail with a different error than the slice.
+//! of the graph counts as read in full. The trace is known to have at least as many rows as the largest `n`. Otherwise,
+//! a loop with too few steps would fail with a different error than the slice.
 
 use super::*;
 

@@ -33,7 +33,7 @@ pub struct Cache<K, E> {
 struct State<K, E> {
     /// The entries, from least to most recently used.
     entries: Vec<E>,
-    /// The keys of the entries that calls are currently creating.
+    /// The keys of the entries that are being created.
     pending: Vec<K>,
 }
 
@@ -45,7 +45,7 @@ struct PendingKey<'c, K: Eq, E> {
 }
 
 impl<K: Eq + Clone, E: Clone> Cache<K, E> {
-    /// Creates an empty cache for up to `capacity` entries. A capacity of 0 counts as 1.
+    /// Creates an empty cache for up to `capacity` entries. A capacity of 0 is treated as 1.
     pub fn new(capacity: usize) -> Self {
         let state = State { entries: Vec::new(), pending: Vec::new() };
         Cache { state: Mutex::new(state), changed: Condvar::new(), capacity: capacity.max(1) }

@@ -74,7 +74,7 @@ pub use funcify_rewrite as rewrite;
 pub use funcify_runtime as dispatch;
 pub use funcify_runtime::{files, funcify, register_backend, stepped};
 
-/// Graphs: typed nodes in topological order, so that each node uses only the results of earlier ones.
+/// Graphs, which consist of typed nodes in topological order: each node uses only the results of earlier nodes.
 pub mod graph {
     pub use funcify_core::graph::{Failed, Graph, Input, Node, NodeId, Output, Source, ValueId, at_site, bind_sizes};
 }

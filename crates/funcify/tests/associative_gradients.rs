@@ -11,7 +11,7 @@ use shared::built;
 /// A function that combines two elements, each with several leaves. The last argument is a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
 
-/// Elementwise combinations: the name, the number of leaves, and the function.
+/// The elementwise combinations, each with its name, number of leaves, and function.
 const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     ("sum", 1, |a, b, _| vec![a[0] + b[0]]),
     ("product", 1, |a, b, _| vec![a[0] * b[0]]),
@@ -42,7 +42,8 @@ const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     }),
 ];
 
-/// The form of the scan: the op, or calls to `combine` unrolled over this number of rows.
+/// The implementation to differentiate: the op `associative_scan`, or calls to `combine` that are unrolled over this
+/// number of rows.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Scan,
@@ -192,8 +193,8 @@ fn a_combination_by_element_has_no_loop_in_its_derivatives() {
         let graph = derivatives(combine, leaves, false, Form::Scan);
         assert_eq!(count(&graph, "scan"), 0, "{name}: {graph}");
     }
-    // The gradient of a sum needs only additions, and the gradient of a product only multiplications and additions: no
-    // masks.
+    // The gradient of a sum needs only additions, and the gradient of a product only multiplications and additions.
+    // Neither needs masks.
     let scans = |graph: &Graph| -> Vec<Graph> {
         let is_scan = |op: &Op| if let Op::AssociativeScan(op) = op { Some((*op.combine).clone()) } else { None };
         graph.nodes().iter().filter_map(|node| is_scan(&node.op)).collect()

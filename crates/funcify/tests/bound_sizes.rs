@@ -133,7 +133,7 @@ fn a_large_size_is_refused_before_it_is_made() {
     assert_rejected(&graph, &[row([1.0, 2.0]), number(3)], "Type", "0 <= start <= limit <= 2");
 }
 
-/// Each step binds the size anew. Loop-invariant code is hoisted, but not if it depends on that size.
+/// Each step binds the size again. Loop-invariant code is hoisted unless it depends on that size.
 #[test]
 fn a_step_binds_a_size_of_its_own() {
     let graph = build(|g| {
@@ -198,7 +198,8 @@ fn what_has_the_size_is_differentiated() {
     });
     let inputs = [row([1.0, 2.0, 4.0]), HostTensor::from([2i64, 0, 3])];
     let gradient = graph.grad("xs", GradOptions::new()).unwrap();
-    // Row i contributes (i + 1) x^3 whenever it is included: three times for the first two rows, once for the last.
+    // Row i adds (i + 1) x^3 for each size that includes it. The first two rows are included three times, and the last
+    // row once.
     let expected = row([3.0 * 3.0, 3.0 * 3.0 * 2.0 * 4.0, 3.0 * 3.0 * 16.0]);
     assert_eq!(run(&gradient, &inputs), [expected]);
     let hessian = graph.hessian("xs", GradOptions::new()).unwrap();

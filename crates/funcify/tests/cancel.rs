@@ -28,7 +28,8 @@ fn program<T: Tree>(program: impl FnOnce(Value) -> T) -> Graph {
     Graph::build("program", |g| program(g.input("x", "f64[]"))).unwrap()
 }
 
-/// Runs a program: compiled with the given strategy, or, without a strategy, in the reference evaluator.
+/// Compiles a program with the given strategy and runs it, or runs it in the reference evaluator if `strategy` is
+/// `None`.
 fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>> {
     let inputs = [HostTensor::scalar(1f64)];
     let Some(strategy) = strategy else { return evaluate(graph, &inputs) };

@@ -1,4 +1,4 @@
-//! Tests the specialisation of unrolled programs: for values that are static within a step, and for static inputs.
+//! Tests that unrolled programs are specialised for values that are static within a step, and for static inputs.
 
 use funcify::Cpu;
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference, Specialization};
@@ -14,8 +14,8 @@ fn check(function: &Function<Reference>, inputs: &[HostTensor], expected: f64) {
     assert_eq!(function.call_host(inputs).unwrap(), [HostTensor::scalar(expected)]);
 }
 
-/// The branch contains a loop whose number of steps is the index of the outer step. That index is static only within
-/// the outer step. If the branch is taken, step k adds k.
+/// A branch contains an inner loop whose number of steps is k, the index of the outer loop's step. This index is static
+/// only within that step. If the branch is taken, step k adds k.
 #[test]
 fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     let graph = Graph::build("branches", |g| {
@@ -32,9 +32,9 @@ fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
 }
 
-/// The branch contains a loop over rows. The number of rows is static, but differs in each outer step. The steps turn
-/// 0.5 into 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 + 19 + 20 + 21 + 22
-/// = 101.
+/// A branch contains an inner loop over rows. The number of rows is static, but differs in each step of the outer loop.
+/// The steps turn 0.5 into 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 + 19
+/// + 20 + 21 + 22 = 101.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
     let graph = Graph::build("branches", |g| {
@@ -48,7 +48,7 @@ fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
                 step.write(&state, x + 1.0);
                 x
             });
-            // The rows are x, x + 1, ..; their number is the index of the outer step, counted from 1.
+            // The rows are x, x + 1, and so on. Their number is the index of the outer step, counted from 1.
             let sum = || scan_with(ScanOptions::new(), x, done.ys, |sum, row| (sum + row, ())).0;
             let next = cond(p, sum, || x);
             ((k + 1, next), ())

@@ -584,7 +584,7 @@ fn check_line<T>(result: Result<T, Error>, line: u32) {
     assert_eq!((location.file().ends_with("tests/errors.rs"), location.line()), (true, line), "{error}");
 }
 
-/// Sizes that only a call determines are rejected if they are invalid. Sizes that nothing determines are also rejected.
+/// Invalid sizes that are known only at the call are rejected, and so are sizes that no input determines.
 #[test]
 fn sizes_of_calls() {
     let graph = Graph::build("model", |g| (g.input("x", "f32[T]"), iota(Dim::from("T") - 3, DType::I64)));

@@ -1,11 +1,11 @@
 //! Tests functions near the limits of f64: the result is representable, but a power or a square in the textbook formula
-//! overflows or underflows. The expected values are from mpmath, with 80 digits.
+//! overflows or underflows. The expected values were computed by mpmath with 80 digits.
 
 use funcify::{Graph, HostTensor, Value, evaluate};
 
 type Function = fn(Value, Value) -> Value;
 
-/// The cases: the name, the function, x, y, and the expected value.
+/// The cases, each with its name, function, x, y, and expected value.
 const VALUES: &[(&str, Function, f64, f64, f64)] = &[
     ("erfc", |x, _| x.erfc(), 26.0, 0.0, 5.663192408856143e-296),
     ("erfc", |x, _| x.erfc(), 26.5, 0.0, 2.2109076642637343e-307),

@@ -1,4 +1,4 @@
-//! Tests limits: 64-bit dimensions, the memory budget, and the use of values outside of their thread or graph.
+//! Tests limits: 64-bit dimensions, the memory budget, and the use of values outside their thread or graph.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{Builder, DType, Dim, Error, Graph, HostTensor, Value, evaluate, iota, scan, size};
@@ -215,8 +215,8 @@ fn a_refusal_leaves_the_function_as_it_was() {
     assert_rejected(evaluate(&graph, &many), "OverBudget", &["rows of f32[]"]);
 }
 
-/// The values computed for an unrolled loop without steps are unused, but count towards the budget while they are
-/// computed.
+/// If an unrolled loop has no steps, the values computed for it are unused, but still count towards the budget while
+/// they are computed.
 #[test]
 fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     let text = "fn @f(%xs: i64[T]) {
@@ -274,7 +274,7 @@ fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
 /// Every step of an unrolled loop counts towards the limits, even if it does nothing.
 #[test]
 fn unrolling_is_limited_by_steps_and_by_rows() {
-    // Without rewrites, because these would remove the loops.
+    // Rewrites are disabled, because they would remove the loops.
     let options = || CompileOptions { strategy: LoopStrategy::Unroll, rewrites: None, ..CompileOptions::default() };
     let idle = "fn @f(%s: f32[]) {
   %last: f32[] = scan @b {steps=1099511627776} {

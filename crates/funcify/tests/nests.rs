@@ -25,7 +25,8 @@ fn nested_body(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
             });
             ys.index(0, 1)
         }
-        // The initial states have no lanes, tangents or cotangents. The states get them from the results of the step.
+        // The initial states have no lanes, tangents or cotangents. The states acquire them from the results of the
+        // step.
         "fresh state" => {
             let init = (x.zeros_like().stop_gradient(), x.zeros_like().stop_gradient());
             let step = |(_, last): (Value, Value), row: Value| ((inner(last + row), row), ());

@@ -1,4 +1,4 @@
-//! Tests that checkpoint policies save the expected number of values for the backward pass, and change no result.
+//! Tests that checkpoint policies save the expected number of values for the backward pass, and do not change results.
 
 mod shared;
 
@@ -328,7 +328,8 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     assert!(error.contains("`policy`"), "{error}");
 }
 
-/// A reverse loop over a full buffer, b[t] = b[t] * b[t+1]: rows written before the truncation point are constants.
+/// In a reverse loop over a full buffer, with b[t] = b[t] * b[t+1], the rows written before the truncation point are
+/// constants.
 #[test]
 fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     let text = "fn @down(%b: f32[5]) {

@@ -98,8 +98,8 @@ fn no_rows_are_enough_for_no_steps() {
     assert_eq!(run(&graph, &[rows(1), rows(0)]).unwrap_err().kind(), "Rows");
 }
 
-/// The bound of a while loop is symbolic in the loop's own graph. Each application of that graph sets it to the size of
-/// the argument.
+/// The bound of a while loop is symbolic in the loop's own graph. Each application of that graph sets the bound to the
+/// size of the argument.
 #[test]
 fn a_graph_that_is_put_into_another_keeps_the_bounds_of_its_loops() {
     let bounded = built("bounded", |g| {

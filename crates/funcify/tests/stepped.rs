@@ -195,7 +195,7 @@ fn functions_with_rules_and_states_that_nothing_needs() {
         vec![scan((zero, zero), xs, |(a, b), x| ((a + x, b * x), a)).1]
     });
     assert_eq!(stepped.states, 1);
-    // Only the sequence determines the batch size, so the start graph needs a row of it.
+    // Only the sequence determines the batch size, so the start graph needs one of its rows.
     assert_eq!(stepped.start.input_name(0), "xs_row");
 }
 

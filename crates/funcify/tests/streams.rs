@@ -11,7 +11,7 @@ use funcify::stepped::Steppable;
 use funcify::{DType, Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, full, scan};
 use shared::{built, traced};
 
-/// Builds a stepper for a program. `fixed` contains all inputs but the sequences.
+/// Builds a stepper for a program. `fixed` contains all inputs except the sequences.
 fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {
     Stepper::with_host(graph, &Reference, fixed).unwrap()
 }
@@ -360,7 +360,7 @@ fn streams_of_two_axes_come_and_go() {
         (drawn >> 33) as usize % below
     };
     let mut stepper = stepper(&sums, &fixed);
-    // For each axis, the original stream at each batch index; then the expected states.
+    // `origins` holds, for each axis, the original stream at each batch index. `states` holds the expected states.
     let mut origins = made.map(|count| (0..count).collect::<Vec<usize>>());
     let mut states: Vec<Vec<f32>> = (0..made[0]).map(|b| (0..made[1]).map(|c| start(b, c)).collect()).collect();
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! Tests the errors for texts that do not parse, and bodies nested to the maximum depth.
+//! Tests the errors for programs that do not parse, and bodies nested to the maximum depth.
 
 use std::collections::BTreeMap;
 

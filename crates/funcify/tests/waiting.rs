@@ -135,7 +135,8 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     assert_eq!((function.counts().made, gate.compiled.load(Ordering::SeqCst)), (4, 4));
 }
 
-/// A call that waits for a program can be cancelled. It does not compile the program itself.
+/// A call that waits while another call compiles the same program can be cancelled. It does not compile the program
+/// itself.
 #[test]
 fn a_call_that_waits_for_a_program_can_be_cancelled() {
     let (function, gate) = function();

@@ -1,4 +1,5 @@
-//! Cross-entropy over a large vocabulary, in chunks of tokens. The logits of all tokens never exist at the same time.
+//! Cross-entropy over a large vocabulary, computed in chunks of tokens. The logits of all tokens never exist at the
+//! same time.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Context, Result, ensure};
@@ -10,7 +11,7 @@ const WIDTH: usize = 16;
 const VOCABULARY: usize = 1000;
 const CHUNK: usize = 32;
 
-/// Compares the chunked loss with the loss of all tokens at once: their values, and the planned memory of each program.
+/// Compares the value and the planned memory of the chunked loss with those of the loss over all tokens at once.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let whole = Graph::build("whole", |g| {
         let (x, w, target) = inputs(g);

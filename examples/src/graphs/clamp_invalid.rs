@@ -1,11 +1,11 @@
-//! Clamps activations only if some have overflowed, with a `cond` that runs only one of its branches.
+//! Clamps activations only if some of them have overflowed, with a `cond` that runs only one of its branches.
 
 use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Runs an f16 layer on inputs that overflow, and on inputs that do not.
+/// Runs an f16 layer on inputs that overflow and on inputs that do not.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     const MAX_HIDDEN: f64 = 65_504.0 - 1000.0;
     let layer = Graph::build("layer", |g| {

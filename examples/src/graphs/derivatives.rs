@@ -1,4 +1,4 @@
-//! Derivatives of loops: through a scan, second-order, per lane, through a while loop, and as text.
+//! Derivatives of loops: through a scan and a while loop, of second order, per lane, and as text.
 
 use super::compile;
 use anyhow::{Result, ensure};
@@ -32,7 +32,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let scalar = HostTensor::scalar::<f32>;
     ensure!(slopes == [scalar(107.0), scalar(10.0), [22f32, 85.0].into(), scalar(20.0)], "unexpected slopes");
 
-    // The gradient of a graph is a graph too, and parsing its text returns the same graph.
+    // The gradient of a graph is also a graph, and its text parses back to the same graph.
     let decay = Graph::build("decay", |g| decay(g.input("w", "f32[]"), g.input("xs", "f32[T]")))?;
     let gradient = decay.grad("w", GradOptions::new())?;
     println!("{gradient}");

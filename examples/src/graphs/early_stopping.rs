@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// The text that the model knows. In it, each pair of letters is always followed by the same letter.
+/// The text that the model has memorised. Each pair of letters in it is always followed by the same letter.
 const TEXT: &str = "^control flow.";
 /// The maximum number of decoded tokens.
 const MAX_TOKENS: usize = 64;
@@ -48,7 +48,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     Ok(())
 }
 
-/// Returns, for each pair of letters, logits that are largest for the letter that follows the pair in the text.
+/// Returns the logits for each pair of letters, which are largest for the letter that follows the pair in the text.
 fn model(letters: &[char]) -> HostTensor {
     let text: Vec<char> = TEXT.chars().collect();
     HostTensor::from_fn(DType::F32, &[letters.len(); 3], |index| {

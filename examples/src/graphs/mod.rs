@@ -1,4 +1,5 @@
-//! Small graphs that run on every backend. Each file shows one use of control flow, and fails if its claim is wrong.
+//! Small graphs that run on every backend. Each file shows one use of control flow, and fails if its claim does not
+//! hold.
 
 pub(crate) mod chunked_loss;
 pub(crate) mod clamp_invalid;

@@ -1,4 +1,4 @@
-//! A recurrent network: a scan that is traced once, and runs on sequences of any length.
+//! A recurrent network: a scan that is traced once and runs on sequences of any length.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};

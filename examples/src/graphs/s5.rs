@@ -1,4 +1,4 @@
-//! A diagonal state space layer (S5), as a scan and as an associative scan of logarithmic depth.
+//! A diagonal state space layer (S5), written as a scan and as an associative scan of logarithmic depth.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Result, ensure};

@@ -1,4 +1,5 @@
-//! A loop in a Burn model, handwritten and with funcify. The model, its parameters and `backward()` stay the same.
+//! A loop in a Burn model, once handwritten and once with funcify. The model, its parameters and `backward()` stay the
+//! same.
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};

@@ -1,7 +1,7 @@
 //! Models in Candle and in Burn, trained with funcify's loop in place of the framework's own.
 //!
-//! Each module contains the data, the training and the evaluation of a model. Its submodules `candle` and `burn`
-//! contain the model in each framework.
+//! Each module contains a model's data, training and evaluation. Its submodules `candle` and `burn` contain the model
+//! in each framework.
 
 pub(crate) mod adding;
 pub(crate) mod burn_model;

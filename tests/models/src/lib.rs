@@ -1,4 +1,4 @@
-//! Helpers shared by the tests of models: weights, comparisons, finite differences and training.
+//! Helpers shared by the model tests: weights, comparisons, finite differences and training.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{AdamW, Optimizer, VarBuilder, VarMap};
 use funcify_conformance::note_difference;
 
-/// Runs the programs of the serving page as documentation tests.
+/// Runs the programs on the serving page as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/serving.md")]
 struct Serving;
@@ -29,20 +29,20 @@ pub fn tensor(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
 }
 
-/// Returns token ids below `vocabulary`, `[batch, steps]`.
+/// Returns pseudorandom token ids below `vocabulary`, with shape `[batch, steps]`.
 pub fn tokens(batch: usize, steps: usize, vocabulary: u32) -> Tensor {
     let token = |index: usize| (index as u32 * 7 + index as u32 / 3) % vocabulary;
     Tensor::from_vec((0..batch * steps).map(token).collect::<Vec<_>>(), (batch, steps), &Device::Cpu).unwrap()
 }
 
-/// The weights of a model, by name.
+/// The weights of a model, keyed by name.
 pub struct Weights {
     map: VarMap,
     dtype: DType,
 }
 
 impl Weights {
-    /// Creates the weights that `model` requests from a `VarBuilder`, with the initial values that it requests.
+    /// Creates the weights that `model` requests from a `VarBuilder`, with the requested initial values.
     pub fn new<M>(dtype: DType, model: impl Fn(VarBuilder<'_>) -> Result<M>) -> Self {
         let weights = Weights { map: VarMap::new(), dtype };
         model(weights.builder()).unwrap();
@@ -58,19 +58,20 @@ impl Weights {
         weights
     }
 
-    /// Returns a builder for models that train these weights.
+    /// Returns a `VarBuilder` for models that train these weights.
     pub fn builder(&self) -> VarBuilder<'static> {
         VarBuilder::from_varmap(&self.map, self.dtype, &Device::Cpu)
     }
 
-    /// Returns a builder with these weights as constants, like one that loads a file. A missing weight is an error.
+    /// Returns a `VarBuilder` that holds these weights as constants, like one that loads a file. A missing weight is an
+    /// error.
     pub fn file(&self) -> VarBuilder<'static> {
         let tensors: HashMap<String, Tensor> =
             self.vars().into_iter().map(|(name, var)| (name, var.as_detached_tensor())).collect();
         VarBuilder::from_tensors(tensors, self.dtype, &Device::Cpu)
     }
 
-    /// Returns the weights by name.
+    /// Returns the weights, keyed by name.
     pub fn vars(&self) -> BTreeMap<String, Var> {
         self.map.data().lock().unwrap().iter().map(|(name, var)| (name.clone(), var.clone())).collect()
     }
@@ -86,8 +87,8 @@ impl Weights {
         assert_eq!(shapes(self), shapes(&other));
     }
 
-    /// Asserts that `backward()` agrees with finite differences of the loss: for each weight, along one direction, in
-    /// f64.
+    /// Asserts in f64 that `backward()` agrees with finite differences of the loss, along one direction for each
+    /// weight.
     #[track_caller]
     pub fn assert_slopes(&self, loss: impl Fn() -> Result<Tensor>) {
         let gradients = loss().unwrap().backward().unwrap();
@@ -129,7 +130,7 @@ pub fn next_token_loss(logits: &Tensor, ids: &Tensor) -> Result<Tensor> {
     candle_nn::loss::cross_entropy(&logits.narrow(1, 0, steps - 1)?.flatten(0, 1)?, &targets)
 }
 
-/// Returns the largest difference between two tensors, relative to the largest element of the second one.
+/// Returns the largest difference between two tensors, relative to the largest element of `expected`.
 pub fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     assert_eq!((found.dims(), found.dtype()), (expected.dims(), expected.dtype()));
     let values = |tensor: &Tensor| {
@@ -154,7 +155,7 @@ pub fn assert_gradient(found: &Tensor, expected: &Tensor, weight: &str) {
     assert_same("gradients", found, expected, weight);
 }
 
-/// Asserts that the difference is small, and records it under the name of the test program (without its hash suffix).
+/// Asserts that the difference is small, and records it under the name of the test binary, without the hash suffix.
 #[track_caller]
 fn assert_same(kind: &str, found: &Tensor, expected: &Tensor, what: &str) {
     let off = distance(found, expected);

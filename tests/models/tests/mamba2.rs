@@ -1,5 +1,5 @@
-//! Tests Mamba-2: whole prompts against the library's token-by-token and chunked runs, exchange of states, gradients
-//! and training.
+//! Tests Mamba-2: whole prompts against the library's token-by-token and chunked runs, the exchange of states,
+//! gradients and training.
 
 mod walk;
 
@@ -40,7 +40,7 @@ fn from_library_state(state: &library::State) -> State {
 
 #[test]
 fn a_prompt_is_the_librarys_walk() {
-    // Some of the prompts are shorter than the convolution.
+    // Some of the prompts are shorter than the window of the convolution.
     walk::check_prompts(&[1, 2, 3, 9], |theirs, first, expected| {
         let by_chunks = theirs.forward_prefill(first, &mut walk::library_state(), 4).unwrap();
         assert_close(&by_chunks, expected, "the library's chunks");

@@ -1,4 +1,4 @@
-//! Tests RWKV 5 and 6: whole prompts against the library's token-by-token runs, exchange of states, gradients and
+//! Tests RWKV 5 and 6: whole prompts against the library's token-by-token runs, the exchange of states, gradients and
 //! training.
 
 use candle_core::{DType, Device, Result, Tensor};
@@ -36,7 +36,7 @@ fn library_config() -> rwkv_v5::Config {
     }
 }
 
-/// The library's model of either version.
+/// The library's model, in either version.
 enum Library {
     Five(rwkv_v5::Model),
     Six(rwkv_v6::Model),
@@ -50,7 +50,7 @@ impl Library {
         })
     }
 
-    /// Returns the logits of all tokens, `[1, steps, vocabulary]`. Calls the library's model once per token.
+    /// Returns the logits of all tokens, `[1, steps, vocabulary]`, by calling the library's model once per token.
     fn walk(&self, ids: &Tensor, state: &mut rwkv_v5::State) -> Tensor {
         let logits = (0..ids.dim(1).unwrap()).map(|step| {
             let token = ids.narrow(1, step, 1)?;

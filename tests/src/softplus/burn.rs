@@ -1,4 +1,4 @@
-//! Lowers `softplus` to a combination of Burn's kernels, on Burn's devices.
+//! Lowers `softplus` to a combination of Burn's kernels, on all of Burn's devices.
 
 use burn::backend::ops::{ActivationOps, FloatTensorOps};
 use burn::backend::{Dispatch, DispatchTensor};

@@ -1,7 +1,7 @@
 //! `softplus {beta=2}`: an op that is defined outside of funcify, with lowering rules for backends that do not know it.
 //!
-//! `softplus(x) = log(1 + exp(beta * x)) / beta` is a smooth `max(x, 0)`, which is sharper for larger `beta`. It is
-//! computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which cannot overflow.
+//! `softplus(x) = log(1 + exp(beta * x)) / beta` is a smooth approximation of `max(x, 0)` that becomes sharper as
+//! `beta` grows. It is computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which cannot overflow.
 
 mod burn;
 mod candle;
@@ -12,10 +12,10 @@ use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elem
 use funcify::vmap::Batched;
 use funcify::{Dim, HostTensor, Result, Scalar, TensorType, Value, apply, custom_op};
 
-/// The op `softplus`, a smooth `max(x, 0)`.
+/// The op `softplus`, a smooth approximation of `max(x, 0)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Softplus {
-    /// The sharpness. At least 1.
+    /// The sharpness, which is at least 1.
     pub beta: usize,
 }
 

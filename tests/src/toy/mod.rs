@@ -1,4 +1,4 @@
-//! `Toy`: a backend that is defined outside of funcify. Its tensors have f64 elements, and it supports a few ops.
+//! `Toy`: a backend that is defined outside of funcify. Its tensors have f64 elements, and it supports only a few ops.
 
 mod ops;
 mod tensor;

@@ -12,7 +12,8 @@ pub struct ToyTensor {
 }
 
 impl ToyTensor {
-    /// Creates a tensor from its elements. Returns an error if their number does not match the shape.
+    /// Creates a tensor from its elements in row-major order. Returns an error if their number does not match the
+    /// shape.
     pub fn new(shape: &[usize], elements: Vec<f64>) -> Result<Self, BackendError> {
         if shape.iter().product::<usize>() != elements.len() {
             return Err(format!("{} elements do not fill the shape {shape:?}", elements.len()).into());
@@ -20,7 +21,7 @@ impl ToyTensor {
         Ok(ToyTensor { shape: shape.to_vec(), elements: Arc::new(elements) })
     }
 
-    /// Returns the sizes.
+    /// Returns the size of each axis.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -44,7 +45,7 @@ impl ToyTensor {
         ToyTensor::new(&self.shape, pairs.map(|(left, right)| function(*left, *right)).collect())
     }
 
-    /// Returns the rows `start..start + count` of axis 0.
+    /// Returns the rows `start..start + count` along axis 0.
     pub fn rows(&self, start: usize, count: usize) -> Result<Self, BackendError> {
         let (rows, row_shape) = self.shape.split_first().ok_or("a scalar has no rows")?;
         if start + count > *rows {
@@ -55,7 +56,7 @@ impl ToyTensor {
         ToyTensor::new(&[&[count], row_shape].concat(), elements)
     }
 
-    /// Broadcasts the tensor to `shape`, aligned at the last axis. Each axis must have the target size or size 1.
+    /// Broadcasts the tensor to `shape`, aligning the last axes. Each axis must have the target size or size 1.
     pub fn broadcast(&self, shape: &[usize]) -> Result<Self, BackendError> {
         let added = shape.len() - self.shape.len();
         let count: usize = shape.iter().product();

@@ -1,7 +1,7 @@
-//! A naive interpreter that can be given one of several faults.
+//! A naive interpreter into which one of several faults can be injected.
 //!
-//! Without a fault, it follows the loop's invariants literally. With a fault, a row that was never written reads as
-//! zeros, as it might in the memory of a real backend.
+//! Without a fault, the interpreter follows the invariants of `scan` literally. With a fault, a row that was never
+//! written reads as zeros, as it might in the memory of a real backend.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ const MAX_ELEMENTS: i64 = 1 << 24;
 pub(super) struct Interpreter {
     fault: Fault,
     sizes: Sizes,
-    /// The values of each loop's invariants in its first run, keyed by the address of the loop's body.
+    /// The loop-invariant values of each loop in its first run, keyed by the address of the loop's body.
     first_invariants: HashMap<usize, Vec<HostTensor>>,
 }
 
-/// The rows of a buffer. A row is `None` until it is written, unless it is an initial row.
+/// The rows of a buffer. Rows other than the initial ones are `None` until they are written.
 type WrittenRows = Vec<Option<HostTensor>>;
 
 /// The state of a running loop.
@@ -77,7 +77,7 @@ impl Interpreter {
             .collect()
     }
 
-    /// Rejects tensors that are too large. Only a step that runs because of a fault can compute such a tensor.
+    /// Rejects tensors that are too large. Such a tensor can only be computed by a step that runs because of a fault.
     fn check_size(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MAX_ELEMENTS) {
@@ -202,7 +202,7 @@ impl Interpreter {
         Ok(ends && self.fault != Fault::UntilNotRead)
     }
 
-    /// Returns the initial rows, and the rows of the steps that ran (scan-c6).
+    /// Returns the initial rows and the rows of the steps that ran (scan-c6).
     fn present_rows<'a>(
         &self,
         scan: &Scan,
@@ -281,7 +281,7 @@ impl Interpreter {
         self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// Returns a row, which must exist (scan-c5). With a fault, a missing row reads as zeros.
+    /// Returns a row. Without a fault, the row must exist (scan-c5). With a fault, a missing row reads as zeros.
     fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),
@@ -306,7 +306,7 @@ impl Interpreter {
     }
 }
 
-/// Returns the rows of a buffer before the first step.
+/// Returns the rows that a buffer has before the first step.
 fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostTensor>) -> WrittenRows {
     let given: WrittenRows =
         given.map_or(Vec::new(), |rows| (0..rows.shape()[0]).map(|row| Some(rows.row(row))).collect());
@@ -314,7 +314,7 @@ fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostT
     if scan.reverse { [unwritten, given].concat() } else { [given, unwritten].concat() }
 }
 
-/// Returns the rows that the loop returns (scan-c7).
+/// Returns the rows of a buffer that are results of the loop (scan-c7).
 fn returned_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
     match buffer.returned {
         Returned::All => rows,

@@ -1,4 +1,4 @@
-//! Backends that are wrong on purpose, each in one way. The conformance suite must catch all of them.
+//! Deliberately wrong backends, each with a single fault. The conformance suite must catch all of them.
 
 mod interpreter;
 
@@ -24,7 +24,7 @@ pub enum Fault {
     OnlyFirstTap,
     /// If a step writes several rows of a buffer, only the first one is written.
     OnlyFirstWrite,
-    /// Reads of a buffer return its rows from before the first step.
+    /// Reads of a buffer return the rows that it had before the first step.
     WritesNotSeen,
     /// The loop runs in the opposite direction (scan-c2).
     ReversedDirection,
@@ -42,7 +42,7 @@ pub enum Fault {
     CarriesReplacedOneByOne,
     /// A nested loop that runs again reads the loop invariants of its first run.
     InvariantsOfFirstRun,
-    /// A loop ignores its early exit, and runs the maximum number of steps (scan-c6).
+    /// A loop ignores its early exit and runs the maximum number of steps (scan-c6).
     UntilNotRead,
     /// The step that ends the loop early does not write (scan-c6).
     StoppingStepDropped,
@@ -82,7 +82,8 @@ impl Fault {
     ];
 }
 
-/// Runs a graph on the interpreter with a fault. Ops run in the reference evaluator, and loops in the interpreter.
+/// Runs a graph on the interpreter with a fault. The interpreter runs loops, and the reference evaluator runs all other
+/// ops.
 pub fn call(fault: Fault, graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let at = Place::new(graph.name(), Site::Unknown);
     let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();

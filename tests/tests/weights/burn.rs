@@ -1,4 +1,4 @@
-//! The models in Burn. Their recurrent mixers are funcify's layers. Everything else is built from Burn's modules.
+//! The models in Burn. Their recurrent mixers are funcify's layers; everything else is built from Burn's modules.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{
@@ -17,7 +17,7 @@ use crate::{
     recurrent_gemma, rotations, rwkv, xlstm,
 };
 
-/// The name of a parameter in PyTorch, and `true` if PyTorch stores it transposed.
+/// The name of a parameter in PyTorch, and whether PyTorch stores the parameter transposed.
 #[derive(Default)]
 struct Path {
     names: Vec<String>,
@@ -118,7 +118,7 @@ fn load<M: Module>(module: M, weights: &Tensors) -> M {
     module
 }
 
-/// Returns the outputs, and the gradients of a loss with respect to the module's parameters.
+/// Returns the outputs and the gradients of a loss with respect to the module's parameters.
 fn results<M: Module>(module: &M, outputs: Vec<(&str, HostTensor)>, gradients: &Gradients) -> Tensors {
     let mut found: Tensors = outputs.into_iter().map(|(name, output)| (name.to_string(), output)).collect();
     module.visit(&mut GradientCollector { path: Path::default(), gradients, found: &mut found });
@@ -237,7 +237,8 @@ fn cap_logits(logits: Tensor<3>) -> Tensor<3> {
     (logits / 30.0).tanh() * 30.0
 }
 
-/// Mamba or Mamba-2: residual blocks of a norm and a mixer. Without a separate head, the embedding is used as the head.
+/// Mamba or Mamba-2: residual blocks of a norm and a mixer. If there is no separate head, the embedding serves as the
+/// head.
 #[derive(Module, Debug)]
 struct Mixed<M: Module> {
     backbone: MixedBackbone<M>,

@@ -1,4 +1,4 @@
-//! The models in Candle. Their recurrent mixers are funcify's layers. Everything else is built from Candle's ops and
+//! The models in Candle. Their recurrent mixers are funcify's layers; everything else is built from Candle's ops and
 //! candle_nn.
 
 use std::collections::{BTreeMap, HashMap};
@@ -38,7 +38,7 @@ fn builder(vars: &BTreeMap<String, Var>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-/// Returns the outputs, and the gradients of `sum(ct * output)` with respect to the variables.
+/// Returns the outputs and the gradients of `sum(ct * output)` with respect to the variables.
 fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>) -> Result<Tensors> {
     let mut loss = Tensor::zeros((), DType::F32, &Device::Cpu)?;
     let mut found = Tensors::new();
@@ -125,7 +125,8 @@ fn cap_logits(logits: &Tensor) -> Result<Tensor> {
     (logits / 30.0)?.tanh()? * 30.0
 }
 
-/// Mamba or Mamba-2: residual blocks of a norm and a mixer. Without a separate head, the embedding is used as the head.
+/// Runs Mamba or Mamba-2: residual blocks of a norm and a mixer. If there is no separate head, the embedding serves as
+/// the head.
 fn mixer_model<M: Module>(
     vb: &VarBuilder<'_>,
     tokens: &Tensor,
@@ -147,7 +148,7 @@ fn mixer_model<M: Module>(
     }
 }
 
-/// RecurrentGemma with two recurrent blocks and one local attention block.
+/// Runs RecurrentGemma with two recurrent blocks and one local attention block.
 fn griffin_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     let model = vb.pp("model");
     // The stored weight of a norm is its scale minus 1.
@@ -173,7 +174,7 @@ fn griffin_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     cap_logits(&Linear::new(embeddings.embeddings().clone(), None).forward(&norm(&model, "final_norm", &h)?)?)
 }
 
-/// Local attention with two query heads, which share one key-value head.
+/// Computes local attention with two query heads, which share one key-value head.
 fn local_attention(vb: &VarBuilder<'_>, xs: &Tensor) -> Result<Tensor> {
     let (batch, steps, _) = xs.dims3()?;
     let size = FEATURES / 2;
@@ -228,7 +229,7 @@ fn rwkv_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     linear(vb, "head", FEATURES, VOCABULARY, &layer_norm(&model, "ln_out", &h)?)
 }
 
-/// The channel mixing of RWKV-4, which combines each step with the previous one.
+/// Computes the channel mixing of RWKV-4, which combines each step with the previous one.
 fn channel_mix(vb: &VarBuilder<'_>, xs: &Tensor) -> Result<Tensor> {
     let before = xs.pad_with_zeros(1, 1, 0)?.narrow(1, 0, xs.dim(1)?)?;
     let mixed = |name: &str| {

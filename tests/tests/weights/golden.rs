@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use funcify::HostTensor;
 use funcify::files::read_safetensors;
 
-/// Tensors by name: weights, outputs, or gradients. The gradient of `NAME` is `grad.NAME`.
+/// Weights, outputs or gradients, keyed by name. The gradient of `NAME` is `grad.NAME`.
 pub(crate) type Tensors = BTreeMap<String, HostTensor>;
 
 /// The weights of a model, its inputs, and its expected results.

@@ -1,5 +1,5 @@
-//! Loads weights of torch and transformers by name, in Candle and in Burn. Compares outputs and gradients with those of
-//! torch and transformers.
+//! Loads weights of torch and transformers by name, in Candle and in Burn, and compares outputs and gradients with
+//! those of the original libraries.
 //!
 //! `FUNCIFY_BLESS=1 cargo test --workspace --test weights` rewrites the table of the largest differences,
 //! `tests/weights/DIFFERENCES.md`. `tests/weights/README.md` says where the weights come from.
@@ -19,7 +19,8 @@ const FEATURES: usize = 16;
 const VOCABULARY: usize = 32;
 const LAYERS: usize = 2;
 
-/// The maximum difference from torch's results, relative to the largest element of a tensor. Both sides compute in f32.
+/// The maximum difference from torch's results, relative to the largest element of a tensor. Torch and funcify both
+/// compute in f32.
 const OUTPUTS: f64 = 1e-5;
 const GRADIENTS: f64 = 2e-5;
 
@@ -35,7 +36,8 @@ fn recurrent_gemma() -> Griffin {
     Griffin { inner: 24, ..Griffin::new(FEATURES, 2) }
 }
 
-/// The number of features per head that RecurrentGemma's attention rotates. `WINDOW` is the number of visible steps.
+/// The number of features per head that RecurrentGemma's attention rotates. `WINDOW` is the number of steps to which a
+/// step can attend.
 const ROTATED: usize = 4;
 const WINDOW: usize = 5;
 
@@ -67,7 +69,7 @@ fn gated_delta_net() -> DeltaNet {
     DeltaNet { key: 8, value: 12, gated: true, negative: true, ..DeltaNet::new(FEATURES, 2) }
 }
 
-/// The models of `transformers`: the name in the file, and the name in the table.
+/// The models of `transformers`: the name in the files, and the name in the table.
 const MODELS: [(&str, &str); 5] = [
     ("mamba", "transformers `MambaForCausalLM`"),
     ("mamba2", "transformers `Mamba2ForCausalLM`"),
@@ -76,7 +78,7 @@ const MODELS: [(&str, &str); 5] = [
     ("rwkv", "transformers `RwkvForCausalLM` (RWKV-4)"),
 ];
 
-/// Returns the layers of `torch.nn`: the name in the file, the name in the table, and the options.
+/// Returns the layers of `torch.nn`: the name in the files, the name in the table, and the options.
 fn layers() -> Vec<(&'static str, &'static str, Recurrent)> {
     let one = |cell| Recurrent::new(cell, 3, 4);
     let stacked = |cell| Recurrent { layers: 2, bidirectional: true, ..one(cell) };

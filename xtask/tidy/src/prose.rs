@@ -43,7 +43,7 @@ pub(crate) fn problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// Returns whether a text contains this phrase, ending at a word boundary.
+/// Returns `true` if a text contains this phrase, ending at a word boundary.
 fn has_phrase(text: &str, phrase: &str) -> bool {
     let is_end = |rest: &str| !rest.starts_with(char::is_alphanumeric);
     text.match_indices(phrase).any(|(at, _)| is_end(&text[at + phrase.len()..]))

@@ -155,7 +155,7 @@ fn collect_ops(tokens: TokenStream, ops: &mut Vec<String>) {
     }
 }
 
-/// Returns whether an arm matches every value.
+/// Returns `true` if an arm matches every value.
 fn is_wildcard(arm: &Arm) -> bool {
     let takes_all = |pat: &Pat| matches!(pat, Pat::Wild(_)) || matches!(pat, Pat::Ident(it) if it.subpat.is_none());
     let is_so = match &arm.pat {
@@ -165,14 +165,14 @@ fn is_wildcard(arm: &Arm) -> bool {
     is_so && arm.guard.is_none()
 }
 
-/// Returns whether an expression fails, or passes the op to code that handles every op.
+/// Returns `true` if an expression fails, or passes the op to code that handles every op.
 fn is_failure(body: &Expr) -> bool {
     let mut words = Words::default();
     words.visit_expr(body);
     words.0.iter().any(|word| NON_ANSWERING_NAMES.contains(&word.as_str()))
 }
 
-/// Returns whether an expression is `None` or returns `None`.
+/// Returns `true` if an expression is `None` or returns `None`.
 fn is_none(body: &Expr) -> bool {
     match body {
         Expr::Path(path) => path.path.is_ident("None"),
@@ -182,7 +182,7 @@ fn is_none(body: &Expr) -> bool {
     }
 }
 
-/// Returns whether an expression is `true` or `false`.
+/// Returns `true` if an expression is a boolean literal.
 fn is_flag(body: &Expr) -> bool {
     matches!(body, Expr::Lit(of) if matches!(of.lit, syn::Lit::Bool(_)))
 }

@@ -1,4 +1,4 @@
-//! The rlx worker of the benchmarks. Answers the requests described in PROTOCOL.md.
+//! The rlx worker of the benchmarks, which answers the requests described in PROTOCOL.md.
 
 mod memory;
 mod program;
@@ -94,8 +94,8 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             Ok(Answer::Ran { wall_s, cpu_s })
         }
         // rlx allocates a program's memory at compile time, and keeps it. The peak is therefore measured relative to
-        // the memory in use before the program was built. Inputs do not count: the program holds a copy of them, but
-        // the originals, which this baseline includes, have been freed.
+        // the memory in use before the program was built. Inputs are not counted: the program holds a copy of them, but
+        // the originals, which the baseline includes, have since been freed.
         Request::Peak => {
             let Prepared { program, before } = prepared.as_mut().context("no program is prepared")?;
             let system_watches = MemoryBaseline::start_tracking();

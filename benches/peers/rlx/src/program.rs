@@ -69,7 +69,7 @@ impl Program {
         Ok(self.compiled.try_run(seed)?)
     }
 
-    /// Returns the results by name.
+    /// Returns the results, keyed by name.
     pub(crate) fn results_by_name(&self, results: Vec<Vec<f32>>) -> BTreeMap<String, Tensor> {
         let named = self.results.iter().zip(results).map(|(described, numbers)| {
             let ResultDescription { name, shape, is_integer } = described;
@@ -79,7 +79,7 @@ impl Program {
     }
 }
 
-/// Returns the shape of a tensor, or `[1]` for scalars, because rlx's loops do not support tensors of rank 0.
+/// Returns the shape of a tensor, or `[1]` for a scalar, because rlx's loops do not support tensors of rank 0.
 fn at_least_a_vector(tensor: &Tensor) -> Vec<usize> {
     if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() }
 }

@@ -1,5 +1,4 @@
-//! Values of an rlx graph under construction. They overload operators, so that a step looks like its formula in
-//! PROTOCOL.md.
+//! Values of an rlx graph under construction. They overload operators, so a step looks like its formula in PROTOCOL.md.
 
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -21,7 +20,7 @@ impl Builder {
         self.value(|graph| graph.param(name, Shape::new(dims, DType::F32)))
     }
 
-    /// Returns the graph with these outputs.
+    /// Finishes the graph, with these values as its outputs.
     pub(crate) fn finish(&self, outputs: &[Value]) -> Graph {
         let mut graph = self.0.borrow().clone();
         graph.set_outputs(outputs.iter().map(|output| output.id).collect());
@@ -32,7 +31,7 @@ impl Builder {
         self.value(|graph| graph.input(name, shape))
     }
 
-    /// Returns the value of the node that `add` creates.
+    /// Calls `add` to create a node, and returns the node's value.
     fn value(&self, add: impl FnOnce(&mut Graph) -> NodeId) -> Value<'_> {
         Value { builder: self, id: add(&mut self.0.borrow_mut()) }
     }
@@ -100,12 +99,12 @@ impl<'g> Value<'g> {
         self.map(|graph, id| graph.narrow_(id, axis, start, length))
     }
 
-    /// Sums along an axis, and removes it.
+    /// Sums along an axis, and removes the axis.
     pub(crate) fn sum(self, axis: usize) -> Value<'g> {
         self.map(|graph, id| graph.sum(id, vec![axis], false))
     }
 
-    /// Computes the mean square of all elements, as a vector of one element.
+    /// Computes the mean of the squares of all elements, as a vector of one element.
     pub(crate) fn mean_square(self) -> Value<'g> {
         let count = self.dims().iter().product();
         let flat = self.reshape(&[count]);
@@ -130,7 +129,7 @@ impl<'g> Value<'g> {
         self.map(|graph, id| graph.softmax_cross_entropy_with_logits(id, labels.id))
     }
 
-    /// Compares elementwise.
+    /// Compares two tensors elementwise.
     pub(crate) fn compare(self, how: CmpOp, other: Value<'g>) -> Value<'g> {
         let shape = compare_shape(&self.shape(), &other.shape()).expect("the shapes broadcast");
         self.map(|graph, id| graph.add_node(Op::Compare(how), vec![id, other.id], shape))
@@ -180,8 +179,8 @@ impl<'g> Neg for Value<'g> {
     }
 }
 
-/// Adds a scan. Returns the states after all steps, stacked. The step gets the state, the loop invariants and one row
-/// of each sequence.
+/// Adds a scan. Returns the states after all steps, stacked. The step receives the state, the loop invariants and one
+/// row of each sequence.
 pub(crate) fn scan<'g, const F: usize, const R: usize>(
     length: usize,
     start: Value<'g>,

@@ -27,7 +27,7 @@ use funcify_core::{DType, Graph};
 /// The position of the parallel axis in a value, or the role of a value without the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Label {
-    /// Not known yet.
+    /// The label is not known yet.
     Unknown,
     /// The value does not have the axis and is the same in all parts.
     None,
@@ -91,8 +91,9 @@ impl ParallelAxis {
     /// sequences of the outermost loops. Axes of size 1 are skipped. Returns the first candidate for which the labels
     /// of all values are consistent.
     ///
-    /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine holds all values in a
-    /// single float type. Casts of integers to this type are assumed to be exact, and integers are assumed not to wrap.
+    /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine holds all values
+    /// in a single float type. Casts of integers to this type are assumed to be exact, and integers are assumed not to
+    /// wrap.
     pub fn find(graph: &Graph, sizes: &Sizes, element: Option<DType>) -> Option<Self> {
         // A condition applies to all indices of the axis at once, so it would make the parts depend on each other.
         if has_conditions(graph) {

@@ -32,9 +32,9 @@ pub trait Arithmetic<T: Float>: Copy {
     fn abs(self, a: Self::Vector) -> Self::Vector;
     /// Returns `magnitude`, which must not be negative, with the sign of `sign`.
     fn with_sign(self, magnitude: Self::Vector, sign: Self::Vector) -> Self::Vector;
-    /// Compares `a < b`; `false` if either is NaN.
+    /// Computes the mask `a < b`, which is `false` where `a` or `b` is NaN.
     fn less(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
-    /// Compares `a == b`; `false` if either is NaN.
+    /// Computes the mask `a == b`, which is `false` where `a` or `b` is NaN.
     fn equal(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
     /// Selects `a` where the mask is true, and `b` elsewhere.
     fn select(self, mask: Self::Mask, a: Self::Vector, b: Self::Vector) -> Self::Vector;
@@ -50,7 +50,7 @@ pub trait Arithmetic<T: Float>: Copy {
     fn splat_word(self, value: u64) -> Self::Bits;
     /// Computes a & b.
     fn and(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
-    /// Computes a + b, wrapping.
+    /// Computes a + b, wrapping on overflow.
     fn add_words(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
     /// Shifts the low bits of the integer n into the exponent field of a number, for n between -2000 and 2000.
     fn to_exponent(self, n: Self::Vector) -> Self::Bits;

@@ -1,4 +1,4 @@
-//! Elementwise kernels: apply a function of one, two or three vectors to the rows and lanes of a destination.
+//! Elementwise kernels, which apply a function of one, two or three vectors to the rows and lanes of a destination.
 //!
 //! An operand has one element per lane or one element per row, or is the destination itself. A function that is as
 //! cheap as a load is compiled separately for each combination of operand kinds. Other functions have fewer versions,
@@ -36,7 +36,7 @@ impl<T> Target<'_, T> {
     }
 }
 
-/// A call to a function with `N` elements, each broadcast to all lanes of a vector. To be run by `Simd::vectorize`.
+/// A call to a function with `N` elements, each broadcast to all lanes of a vector. It is run by `Simd::vectorize`.
 pub struct One<T, F, const N: usize> {
     pub from: [T; N],
     pub function: PhantomData<F>,

@@ -14,8 +14,8 @@
 //! | `log1p` | 2.0 | 2.0 | log(1 + x), corrected for the rounding error of 1 + x |
 //! | `sin`, `cos` | 2.5 | 2.0 | range reduction by pi / 2 in four parts; the standard library for large angles |
 //!
-//! Special values are as `funcify-core` defines them: NaN yields NaN, functions with f(0) = 0 preserve the sign of
-//! zero, and results that overflow are infinite.
+//! Special values follow the definitions in `funcify-core`: NaN yields NaN, functions with f(0) = 0 preserve the sign
+//! of zero, and results that overflow are infinite.
 
 use super::arithmetic::Arithmetic;
 use super::special_tables::SpecialTable;
@@ -31,7 +31,7 @@ pub trait MathTable: SpecialTable {
     const EXP_RANGE: [Self; 2];
     /// The coefficients of (exp(r) - 1 - r) / r^2 for abs(r) up to ln 2 / 2, in ascending order.
     const EXP_SERIES: &'static [Self];
-    /// ln 2 for `log`, split into a part whose products with exponents are exact, and the rest.
+    /// ln 2 for `log`, split into a part whose products with exponents are exact, and the remainder.
     const LOG_LN_2: [Self; 2];
     /// The coefficients of the series of `log`, in ascending order.
     const LOG_SERIES: &'static [Self];

@@ -66,14 +66,14 @@ fn product<T: Float, M: Arithmetic<T>>(m: M, a: M::Vector, b: M::Vector) -> Pair
     Pair { high, low: m.mul_add(a, b, m.neg(high)) }
 }
 
-/// Computes the product of two pairs, without the product of the low parts.
+/// Computes the product of two pairs, neglecting the product of the low parts.
 #[inline(always)]
 fn product_of_pairs<T: Float, M: Arithmetic<T>>(m: M, a: Pair<M::Vector>, b: Pair<M::Vector>) -> Pair<M::Vector> {
     let Pair { high, low } = product(m, a.high, b.high);
     Pair { high, low: m.mul_add(a.low, b.high, m.mul_add(a.high, b.low, low)) }
 }
 
-/// Returns `yes` where x is not negative, and `no` where it is, including -0.
+/// Returns `yes` where the sign bit of x is clear, and `no` where it is set, which includes -0.
 #[inline(always)]
 fn by_sign<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, yes: M::Vector, no: M::Vector) -> M::Vector {
     let sign = m.with_sign(m.splat(T::ONE), x);
@@ -81,7 +81,7 @@ fn by_sign<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, yes: M::Vector, no: M
 }
 
 /// The factors of an exponential: `(1 + fraction) * first * second`, where the last two are powers of two. The caller
-/// multiplies by the second last, so that only this product overflows, or is rounded to a subnormal number.
+/// multiplies by `second` last, so that only this product can overflow or be rounded to a subnormal number.
 struct Exponential<V> {
     fraction: V,
     first: V,
@@ -92,7 +92,7 @@ struct Exponential<V> {
 #[inline(always)]
 fn exp_factors<T: MathTable, M: Arithmetic<T>>(m: M, x: Pair<M::Vector>, scale: f64) -> Exponential<M::Vector> {
     let [low, high] = T::EXP_RANGE;
-    // A negative scale moves the upper limit by less than 1 per unit.
+    // A scale of -1 raises the argument at which the result overflows by ln 2, which is less than 1.
     let high = m.splat(T::from_f64(high.to_f64() - scale));
     let bounded = m.at_most(high, m.at_least(m.splat(low), x.high));
     let rest = m.select(m.equal(bounded, x.high), x.low, m.splat(T::ZERO));
@@ -149,7 +149,7 @@ pub fn erfc<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let left = m.mul_add(m.neg(factor), denominator.low, m.add(left, numerator.low));
     let Pair { high, low } = product(m, bounded, bounded);
     let exp = exp_factors(m, Pair { high: m.neg(high), low: m.neg(low) }, 0.0);
-    // factor (1 + fraction), with the rounding error of the factor.
+    // `factor + rest` is factor (1 + fraction), corrected by the rounding error of `factor`.
     let rest = m.mul_add(factor, exp.fraction, m.mul(left, reciprocal));
     let tail = m.mul(m.mul(m.add(factor, rest), exp.first), exp.second);
     let tail = m.select(m.less(x, m.splat(T::ZERO)), m.sub(two, tail), tail);
@@ -172,8 +172,8 @@ pub fn erf_inv<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector 
     m.select(m.equal(x, x), y, x)
 }
 
-/// Computes the tangent of x, for abs(x) up to [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE). The angle is reduced by
-/// pi / 2 with extra precision, because the quotient of sine and cosine adds up their errors.
+/// Computes the tangent of x, for abs(x) up to [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE). The angle is reduced
+/// modulo pi / 2 with extra precision, because the errors of sine and cosine add up in their quotient.
 #[inline(always)]
 pub fn tan_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let (zero, one) = (m.splat(T::ZERO), m.splat(T::ONE));
@@ -182,7 +182,7 @@ pub fn tan_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M
     let [first, second, third, fourth] = T::HALF_PI;
     let r = sum(m, m.mul_add(minus_n, m.splat(first), x), m.mul(minus_n, m.splat(second)));
     let r = sum(m, r.high, m.mul_add(minus_n, m.splat(third), r.low));
-    // The last part is added after the others, which may cancel out.
+    // The last part is added after the others, because the others may cancel.
     let r = Pair { low: m.mul_add(minus_n, m.splat(fourth), r.low), ..r };
     let square = m.mul(r.high, r.high);
     let cube_terms = m.mul(m.mul(square, polynomial(m, square, T::SIN_SERIES)), r.high);
@@ -205,7 +205,7 @@ fn central_atan<T: MathTable, M: Arithmetic<T>>(m: M, t: M::Vector) -> M::Vector
     m.mul_add(m.mul(t, square), polynomial(m, square, T::ATAN_SERIES), t)
 }
 
-/// Computes the arc tangent: above 1, as pi / 2 - atan(1 / x).
+/// Computes the arc tangent. Above 1, it is pi / 2 - atan(1 / x).
 #[inline(always)]
 pub fn atan<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let (one, magnitude) = (m.splat(T::ONE), m.abs(x));
@@ -224,12 +224,12 @@ pub fn atan2<T: MathTable, M: Arithmetic<T>>(m: M, y: M::Vector, x: M::Vector) -
     let (width, height) = (m.abs(x), m.abs(y));
     let steep = m.less(width, height);
     let (small, large) = (m.select(steep, width, height), m.select(steep, height, width));
-    // Both may be infinite, or both zero.
+    // If both coordinates are infinite, or both are zero, their quotient is NaN.
     let ratio = m.select(m.equal(small, large), one, m.div(small, large));
     let ratio = m.select(m.equal(large, zero), small, ratio);
     let angle = central_atan(m, ratio);
-    // The angle is counted from a multiple of pi / 2: upwards from 0, downwards from pi / 2 if steep, and the other
-    // way around on the left half plane.
+    // The angle is measured from a multiple of pi / 2: upwards from 0, or downwards from pi / 2 if steep. In the left
+    // half-plane, it is measured in the opposite direction.
     let right = m.select(steep, m.neg(angle), angle);
     let angle = by_sign(m, x, right, m.neg(right));
     let [high, low] = T::RIGHT_ANGLE;
@@ -239,8 +239,8 @@ pub fn atan2<T: MathTable, M: Arithmetic<T>>(m: M, y: M::Vector, x: M::Vector) -
     m.with_sign(m.abs(m.add(high, m.add(angle, low))), y)
 }
 
-/// Computes asin(s) for s = abs(x) up to 1/2, and otherwise for s = sqrt((1 - abs(x)) / 2). Returns the mask of the
-/// second case, too.
+/// Computes asin(s) for s = abs(x) up to 1/2, and otherwise for s = sqrt((1 - abs(x)) / 2). Also returns the mask of
+/// the second case.
 #[inline(always)]
 fn reduced_asin<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Mask, M::Vector) {
     let (half, magnitude) = (number(m, 0.5), m.abs(x));
@@ -337,14 +337,14 @@ pub fn atanh<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     m.select(m.equal(x, x), m.with_sign(m.abs(y), x), x)
 }
 
-/// Computes the cube root: a polynomial, and Newton's method.
+/// Computes the cube root, by a polynomial approximation and Newton's method.
 #[inline(always)]
 pub fn cbrt<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     const CBRT_2: f64 = 1.259_921_049_894_873_2;
     let (zero, one, three) = (m.splat(T::ZERO), m.splat(T::ONE), number(m, 3.0));
     let magnitude = m.abs(x);
     let (e, c) = decompose(m, magnitude);
-    // e = 3 n + rest, where the rest is -1, 0 or 1.
+    // e = 3 n + rest, where `rest` is -1, 0 or 1.
     let n = nearest(m, m.mul(e, number(m, 1.0 / 3.0)));
     let rest = m.mul_add(n, m.neg(three), e);
     let (whole, less) = (m.equal(rest, zero), m.less(rest, zero));
@@ -363,7 +363,8 @@ pub fn cbrt<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     m.select(m.equal(x, zero), x, m.with_sign(m.abs(y), x))
 }
 
-/// Computes the natural logarithm of a positive, finite number, with about 10 more bits than a number has.
+/// Computes the natural logarithm of a positive, finite number, with about 10 more bits of precision than a single
+/// number has.
 #[inline(always)]
 fn log_pair<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> Pair<M::Vector> {
     let (one, two) = (m.splat(T::ONE), number(m, 2.0));
@@ -396,7 +397,7 @@ pub fn pow<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, y: M::Vector) -> 
     let high = m.select(m.equal(x, zero), m.neg(infinity), bounded);
     let scaled = product(m, y, high);
     let low = m.mul_add(y, log.low, scaled.low);
-    // The magnitude is 1 for -1 to an infinite power.
+    // If x is 1 or -1, the magnitude of the power is 1, even if y is infinite.
     let power = m.select(m.equal(magnitude, one), one, scaled_exp(m, Pair { high: scaled.high, low }, 0.0));
     // A negative base yields NaN unless the exponent is an integer, and a negative number if that integer is odd.
     let half = m.mul(y, number(m, 0.5));

@@ -7,12 +7,12 @@ use crate::float::Float;
 pub trait SpecialTable: Float {
     /// The coefficients of erf(x) / x - 1 for abs(x) up to 1, as a polynomial in x^2.
     const ERF_SERIES: &'static [Self];
-    /// The argument from which erf is 1.
+    /// An argument above which erf(x) rounds to 1.
     const ERF_TAIL_END: Self;
     /// The coefficients of -log(erfc(x)) for x between 1 and [`ERF_TAIL_END`](SpecialTable::ERF_TAIL_END). The
     /// polynomial's variable is x, scaled and shifted to between -1 and 1.
     const ERF_TAIL: &'static [Self];
-    /// An argument from which erfc is 0.
+    /// An argument above which erfc(x) rounds to 0.
     const ERFC_END: Self;
     /// The number k for which the polynomial's variable in [`ERFC_SERIES`](SpecialTable::ERFC_SERIES) is
     /// (x - k) / (x + k).
@@ -21,8 +21,8 @@ pub trait SpecialTable: Float {
     const ERFC_SERIES: &'static [Self];
     /// The value of w = -log(1 - x^2) that separates the two polynomials of erf_inv.
     const ERF_INV_SPLIT: Self;
-    /// The value of w near the middle of the first polynomial's interval. For f32, the first coefficient, which is the
-    /// value at this point, is nearly exact.
+    /// A value of w near the middle of the first polynomial's interval. For f32, the first coefficient, which is the
+    /// polynomial's value at this point, is nearly exact.
     const ERF_INV_MIDDLE: Self;
     /// The coefficients of erf_inv(x) / x for small w, as a polynomial in w minus the middle value.
     const ERF_INV_SERIES: &'static [Self];
@@ -42,9 +42,9 @@ pub trait SpecialTable: Float {
     const CBRT_STEPS: usize;
     /// The coefficients of (log((1 + s) / (1 - s)) / s - 2 - 2/3 s^2) / s^4, as a polynomial in s^2.
     const LOG_PAIR_SERIES: &'static [Self];
-    /// 2/3, as the nearest number and the rest.
+    /// 2/3, split into the nearest number and the remainder.
     const TWO_THIRDS: [Self; 2];
-    /// pi / 2, as the nearest number and the rest.
+    /// pi / 2, split into the nearest number and the remainder.
     const RIGHT_ANGLE: [Self; 2];
 }
 

@@ -125,7 +125,7 @@ pub(super) fn each<T: Float, const N: usize>(
     }
 }
 
-/// Applies a function of f64 values to each element of vectors.
+/// Applies a function of f64 values to vectors, lane by lane.
 pub(super) fn each_lane<T: Float, S: Simd, const N: usize>(
     mut from: [T::Vector<S>; N],
     function: impl Fn([f64; N]) -> f64,
@@ -138,7 +138,7 @@ pub(super) fn each_lane<T: Float, S: Simd, const N: usize>(
     from[0]
 }
 
-/// Replaces the lanes of `y` in which `outside` is not 0 with a function of the lane of `x`.
+/// Replaces each lane of `y` in which `outside` is not 0 with a function of the same lane of `x`.
 #[inline(always)]
 pub(super) fn replace_lanes<T: Float, S: Simd>(
     outside: T::Vector<S>,

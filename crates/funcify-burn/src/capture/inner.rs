@@ -39,8 +39,8 @@ pub(super) fn type_of(tensor: &AnyTensor) -> Type {
     (tensor.as_dispatch().dtype(), tensor.shape())
 }
 
-/// Begins a loop's body. The marker's operands are those of the loop: carries, then sequences. Its results, of the
-/// types `params`, are the parameters of the body.
+/// Records the begin marker of a loop's body. The marker's operands are those of the loop: carries, then sequences. Its
+/// results are the parameters of the body, whose types are `params`.
 pub(super) fn begin(
     at: &Place,
     like: &AnyTensor,
@@ -53,13 +53,13 @@ pub(super) fn begin(
     add_mark(at, like, BEGIN, attributes, operands, params)
 }
 
-/// Ends a loop's body. The marker's operands are the results of the body. Its results, of the types `outputs`, are
-/// the results of the loop.
+/// Records the end marker of a loop's body. The marker's operands are the results of the body. Its results are those of
+/// the loop, whose types are `outputs`.
 pub(super) fn end(at: &Place, like: &AnyTensor, results: &[AnyTensor], outputs: &[Type]) -> Result<Vec<AnyTensor>> {
     add_mark(at, like, END, Vec::new(), results, outputs)
 }
 
-/// Returns the inner loop that `op` begins, and the marker. Returns `None` if `op` is not a begin marker.
+/// Returns the inner loop that `op` begins, and `op` as a custom op. Returns `None` if `op` is not a begin marker.
 pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)> {
     let OperationIr::Custom(op) = op else { return None };
     match *op.scalars.as_slice() {
@@ -70,7 +70,8 @@ pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)
     }
 }
 
-/// Splits `ops`, which follow a begin marker, at the matching end marker. Returns the ops of the body and that marker.
+/// Splits `ops`, which follow a begin marker, at the matching end marker. Returns the ops of the body, and the end
+/// marker.
 pub(super) fn split_body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
     let mut open = 1;
     for (index, op) in ops.iter().enumerate() {
@@ -124,7 +125,8 @@ fn add_mark(
             _ => Int(tensor),
         };
         let tensor = Tensor { kind: DispatchTensorKind::Capture(tensor), autodiff: DispatchAutodiffContext::Disabled };
-        // The tape is cut at both ends of the body: its parameters and the loop's results are new leaves.
+        // The tape does not extend across the boundary of the body: the body's parameters and the loop's results are
+        // new leaves.
         AnyTensor::new(if tape::has_tape(like.as_dispatch()) { tape::leaf(tensor) } else { tensor })
     });
     Ok(results.collect())

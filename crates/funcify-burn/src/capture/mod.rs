@@ -34,7 +34,7 @@ pub use sequence::{Sequences, Stacked};
 pub use trace::{Trace, trace};
 pub use weights::Weights;
 
-/// Keeps an error from a closure that builds a graph and therefore cannot return the error.
+/// The error of a closure that builds a graph, kept here because such a closure cannot return an error.
 #[derive(Default)]
 struct DeferredError(RefCell<Option<Error>>);
 

@@ -1,7 +1,7 @@
-//! Catches a panic of a closure that is being recorded. Keeps the text and the source location of the panic, and prints
-//! no message.
+//! Catches panics in closures that are being recorded. Keeps the message and the source location of a panic instead of
+//! printing them.
 //!
-//! Users need the location to find where their closure reads elements, but only a panic hook can see it. So the first
+//! The location tells users where their closure reads elements, but only a panic hook receives it. So the first
 //! recording installs a hook, which forwards all other panics to the previously installed hook.
 
 use std::any::Any;
@@ -17,7 +17,7 @@ pub(super) struct Panic {
 }
 
 thread_local! {
-    /// `Some` while this thread records a closure. The inner value is the location of the closure's panic, if any.
+    /// `Some` while this thread records a closure. The inner option holds the location of the closure's panic, if any.
     static PANIC_LINE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 

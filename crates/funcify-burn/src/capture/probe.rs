@@ -1,9 +1,9 @@
 //! Compares the gradients of a recorded closure with those of Burn's own backward pass, on arguments from several
 //! ranges.
 //!
-//! Burn's backward pass was recorded after the closure's ops. Here, both become funcify graphs without the closure's
-//! inner loops. The results of an inner loop and the parameters of its body start a new tape, so they become inputs
-//! of the graphs. The operands of the loop's markers become results.
+//! Burn's backward pass was recorded after the closure's ops. This module converts both to funcify graphs, without the
+//! closure's inner loops. The results of an inner loop and the parameters of its body start a new tape, so they become
+//! inputs of the graphs. The operands of the loop's markers become results of the graphs.
 
 use funcify_core::derivative::Wrt;
 use funcify_core::{Disconnected, GradOptions};
@@ -20,14 +20,14 @@ fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// A lower bound on the magnitude by which the tolerance is scaled, because smaller gradients may be rounding errors.
+/// The lower bound of the magnitude that scales the tolerance. Gradients below it may be rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
 /// The number of input elements above which one agreeing trial is enough, because trials on large inputs are slow.
 const LARGE_INPUT_ELEMENTS: usize = 1 << 20;
 
-/// The range of the float arguments in each trial. The ranges differ because some ops have zero gradient for small
-/// arguments, and some for large ones.
+/// The range of the float arguments in each trial. The ranges differ because the gradients of some ops are zero for
+/// small arguments, and those of other ops for large arguments.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
 /// A closure's ops with gradient stops inserted, and the ids of its results.
@@ -56,11 +56,12 @@ pub(super) struct Comparison {
 }
 
 impl Evidence {
-    /// Compares the gradients with Burn's, for each of the placements of gradient stops in `ways`. If there is only one
-    /// placement, a few agreeing trials are enough.
+    /// Compares the closure's gradients with Burn's for each placement of gradient stops in `ways`. Ends after a few
+    /// agreeing trials if there is only one placement.
     ///
     /// # Errors
-    /// `Unsupported` if Burn's backward pass has an op without a translation. Also the errors of running the graphs.
+    /// Returns `Unsupported` if Burn's backward pass contains an op without a translation. Also returns the errors of
+    /// running the graphs.
     pub(super) fn compare(&self, at: &Place, device: &Device, ways: &[OpsWithStops]) -> Result<Vec<Comparison>> {
         let inputs = self.all_inputs(at)?;
         let backend = probe_backend(device)?;
@@ -111,7 +112,7 @@ impl Evidence {
         Ok(comparisons)
     }
 
-    /// Returns the closure's inputs and then the results of its markers, with their types.
+    /// Returns the closure's inputs, followed by the results of its loop markers, each with its type.
     fn all_inputs(&self, at: &Place) -> Result<Vec<(TensorId, TensorType)>> {
         let mut inputs: Vec<_> = self.inputs.iter().copied().zip(self.types.iter().cloned()).collect();
         for tensor in self.ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.outputs()) {
@@ -123,7 +124,7 @@ impl Evidence {
         Ok(inputs)
     }
 
-    /// Returns a record of these ops without the markers.
+    /// Returns a record of these ops without the loop markers.
     fn record(&self, inputs: &[(TensorId, TensorType)], ops: &[OperationIr], outputs: &[TensorId]) -> Record {
         let operations = ops.iter().filter(|op| !inner::is_mark(op)).cloned().collect();
         let graph = GraphIr { operations, ..self.graph.graph.clone() };
@@ -182,7 +183,7 @@ fn is_close(found: &HostTensor, expected: &HostTensor) -> bool {
     let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
     let finite = expected.iter().filter(|element| element.is_finite());
     let margin = tolerance * finite.fold(ROUNDING_FLOOR, |largest, element| largest.max(element.abs()));
-    // Elements that are infinite or NaN in Burn's gradient are skipped.
+    // Skip elements that are infinite or NaN in Burn's gradient.
     let close = |(found, expected): (&f64, &f64)| !expected.is_finite() || (found - expected).abs() <= margin;
     found.len() == expected.len() && found.iter().zip(&expected).all(close)
 }

@@ -2,9 +2,9 @@
 //!
 //! Capture executes nothing: the closure is called with tensors of a device that only records ops. The record is
 //! specialised to the sizes of these tensors, and Rust loops in the closure are unrolled. The tensors have no elements,
-//! so Burn panics if the closure reads any, and [`Closure::record`] returns `Unsupported`. But a closure may handle a
-//! failed read and continue, or draw random numbers on the host. To detect this, the closure is recorded a second time,
-//! now with elements, and rejected if the two records differ.
+//! so Burn panics if the closure reads any, and [`Closure::record`] returns `Unsupported`. However, a closure may
+//! handle a failed read and continue, or draw random numbers on the host. To detect this, the closure is recorded a
+//! second time with tensors that have elements, and rejected if the two records differ.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(crate) constants: BTreeMap<u64, TensorData>,
 }
 
-/// A record, and the data that is needed to check its gradients.
+/// A record, with the data needed to check its gradients.
 pub(crate) struct Recording {
     pub(crate) record: Record,
     /// The ops with the chosen gradient stops, and the record of Burn's backward pass. `None` without autodiff.
@@ -89,7 +89,7 @@ impl Record {
         self.ops.iter().any(|op| stops::as_stop(op).is_some())
     }
 
-    /// Returns one flag per input: `true` if an op reads the input, or the input is a result.
+    /// Returns one flag per input: `true` if an op reads the input, or if the input is a result.
     pub(crate) fn used_inputs(&self) -> Vec<bool> {
         let mut used = vec![false; self.inputs];
         let read = self.ops.iter().flat_map(|op| op.inputs()).map(|tensor| tensor.id.value());
@@ -102,7 +102,7 @@ impl Record {
     }
 }
 
-/// Returns Burn's name of an op, for example `Matmul`.
+/// Returns Burn's name for an op, for example `Matmul`.
 pub(crate) fn op_name(op: &OperationIr) -> String {
     if let OperationIr::Custom(op) = op {
         return op.id.clone();
@@ -176,7 +176,8 @@ impl Closure<'_> {
                         unique.push(*id);
                     }
                 }
-                // Burn records a placeholder without elements as an op, so it must not be declared as an input.
+                // Burn records a placeholder without elements as an op, so the placeholder must not be declared as an
+                // input.
                 let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
                 let token = scope.complete(given, unique);
                 ends = Some((numbers, ids, edges));
@@ -225,8 +226,8 @@ impl Closure<'_> {
         Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
     }
 
-    /// Returns the placement of gradient stops whose gradients equal Burn's in every trial, or an error if the trials
-    /// do not single one out.
+    /// Returns the placement of gradient stops that yields Burn's gradients in every trial, or an error if the trials
+    /// do not single out one placement.
     fn choose_stops<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],
@@ -311,7 +312,7 @@ impl PooledDevice {
     /// Sets the default dtypes of a new device. During capture, Burn allows this only before a tensor exists.
     fn configure(&self) {
         if let Some(settings) = self.settings {
-            // This fails only for a device that already has settings, and a new device has none.
+            // Cannot fail, because only a device that already has settings rejects new ones.
             let _ = self.device.clone().configure(settings);
         }
     }
@@ -375,7 +376,7 @@ fn foreign_result_error(at: &Place, index: usize, found: String) -> Error {
 
 fn panic_error(at: &Place, panic: &Panic) -> Error {
     let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));
-    // Burn's capture panics with this message if elements are read.
+    // Burn's capture panics with this message if the closure reads elements.
     if panic.text.contains("has no concrete value") {
         return unsupported(
             at,

@@ -1,4 +1,5 @@
-//! Caches the functions of recorded closures. Every training step records its loops, but they are compiled only once.
+//! Caches the functions of recorded closures. Every training step records its loops again, but only the first one
+//! compiles them.
 
 use super::record::{Body, Record};
 use super::*;
@@ -8,8 +9,8 @@ const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// Everything that the graph depends on, other than the record. `types` is compared too, because the record lacks
-    /// the types of values that no op uses.
+    /// The options and operands that determine the graph in addition to the record, as text. The cache also compares
+    /// `types`, because the record lacks the types of values that no op uses.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,
@@ -20,7 +21,7 @@ static CACHE: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new
 /// A closure to record, with its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Closure<'a> {
-    /// The line of the user's call. It identifies the closure in the cache.
+    /// The source line of the user's call, which identifies the closure in the cache.
     pub(crate) line: &'static Location<'static>,
     pub(crate) at: &'a Place,
     pub(crate) device: &'a Device,
@@ -127,7 +128,7 @@ mod tests {
             assert!(Arc::ptr_eq(&other, &function(number, size, key).unwrap()));
         }
         assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
-        // Filling the cache evicts the least recently used function.
+        // A full cache evicts the least recently used function.
         for size in 10..10 + CAPACITY {
             function(2.0, size, "").unwrap();
         }

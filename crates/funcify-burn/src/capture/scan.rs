@@ -1,4 +1,4 @@
-//! Scans whose body is a closure on Burn tensors.
+//! Runs scans whose body is a closure on Burn tensors.
 
 use funcify_core::graph::at_site;
 use funcify_core::{CheckpointPolicy, Dim};
@@ -18,17 +18,17 @@ use super::*;
 ///
 /// The body may use any Burn ops and modules. Burn's graph capture records one step, which becomes the body of a
 /// funcify loop. The loop is one op of Burn's autodiff: `backward()` runs a backward loop, which computes the gradients
-/// of `init`, `xs` and `weights`. The backward loop recomputes no step, unless [`Scan::policy`] tells it to save
-/// memory. The body is called only to be recorded: twice in the first call, and once in each later call from the same
-/// line. Later calls reuse the cached function.
+/// of `init`, `xs` and `weights`. The backward loop recomputes no steps, unless [`Scan::policy`] selects a policy that
+/// saves memory by doing so. `scan` calls the body only to record it: twice in the first call from a source line, and
+/// once in each later call from that line. Later calls reuse the cached function.
 ///
 /// A `scan` in the body becomes a nested loop of the graph. Its body may use values that the outer body has computed.
 /// The options [`Scan::compile`] and [`Scan::policy`] of the outermost loop apply to all nested loops.
 ///
 /// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body become
-/// `stop_gradient` in the graph. A tensor without a differentiable path to a result has no gradient. With autodiff,
-/// the gradients of a new body are compared with those of Burn's own backward pass, on arguments from several ranges.
-/// The comparison is skipped if funcify lacks an op of that pass.
+/// `stop_gradient` in the graph. A tensor without a differentiable path to a result has no gradient. With autodiff, the
+/// gradients of a new body are compared with those of Burn's own backward pass, on arguments from several ranges. The
+/// comparison is skipped if that pass contains an op without a translation to funcify's ops.
 ///
 /// The body must not capture a module. It receives the module as an argument instead, because Burn's graph capture
 /// records only ops on tensors of its own device: the body is called with a copy of the module whose parameters are on
@@ -57,17 +57,17 @@ use super::*;
 /// ```
 ///
 /// # Errors
-/// `Unsupported` for a body that cannot be recorded:
+/// Returns `Unsupported` for a body that cannot be recorded:
 ///
 /// - It uses a Burn op without a translation; the error names the op.
 /// - It reads elements of its tensors (`into_scalar`, `into_data`, printing), draws random numbers, or uses tensors
 ///   that were not passed to it.
 /// - It moves tensors (`to_device`), or removes or adds autodiff (`inner`, `from_inner`, `backward`).
 /// - It has layers in training mode (see [`Scan::inference`]).
-/// - Its gradients in Burn differ from those of the recorded ops, because a Burn op has a derivative rule of its own
-///   (for example `batch_norm_train`).
+/// - Its gradients in Burn differ from those of the recorded ops, because a Burn op (for example `batch_norm_train`)
+///   has its own derivative rule.
 ///
-/// `Type` if the next carry has a different type than `init`. Also the errors of running a
+/// Returns `Type` if the types of the next carry and of `init` differ. Also returns the errors of running a
 /// [`Differentiable`](crate::Differentiable).
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
@@ -107,7 +107,7 @@ impl Scan {
         Scan::default()
     }
 
-    /// Sets the number of steps. This is required for a loop without sequences.
+    /// Sets the number of steps. Required for a loop without sequences.
     pub fn length(mut self, steps: usize) -> Self {
         self.length = Some(steps);
         self
@@ -156,7 +156,7 @@ impl Scan {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`scan`].
+    /// Returns the errors of [`scan`].
     #[track_caller]
     pub fn run<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
@@ -197,7 +197,7 @@ impl Scan {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`scan`].
+    /// Returns the errors of [`scan`].
     #[track_caller]
     pub fn trace<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
@@ -251,7 +251,7 @@ impl Scan {
         Ok(RecordedLoop { function, used, arguments, carry: counts.carry })
     }
 
-    /// Records the loop inside an outer closure that is being recorded.
+    /// Records the loop as an inner loop of a closure that is itself being recorded.
     fn record_inner<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
         at: &Place,
@@ -371,7 +371,7 @@ struct RecordedLoop {
     carry: usize,
 }
 
-/// The number of weights and the number of carries. A body receives the weights, the carries, and then the rows.
+/// The numbers of weights and carries. A body receives the weights, the carries, and then the rows.
 struct Counts {
     weights: usize,
     carry: usize,

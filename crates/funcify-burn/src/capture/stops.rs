@@ -1,7 +1,7 @@
-//! Finds where gradients stop in a recorded closure: at the operands that have no edge on Burn's autodiff tape.
+//! Finds the operands at which gradients stop in a recorded closure, because they have no edge on Burn's autodiff tape.
 //!
-//! Each node of the tape belongs to the result of an op, but the tape does not say which. So a search matches nodes
-//! with tensors, from the roots to the leaves. The tensors of the roots and of the leaves are known. A match must
+//! Each node of the tape belongs to the result of an op, but the tape does not identify that op. So a search matches
+//! nodes with tensors, from the roots to the leaves. The tensors of the roots and of the leaves are known. A match must
 //! satisfy these rules:
 //!
 //! 1. The edges of a node lead only to operands of the op that computed the node's tensor. No gradient flows through
@@ -10,10 +10,10 @@
 //!    operands of its op.
 //! 3. A gradient has the shape of its tensor.
 //!
-//! Several matches may satisfy the rules and yet differ in where gradients flow. Then numerical trials find the match
+//! Several matches may satisfy the rules but place the gradient stops differently. Numerical trials then find the match
 //! whose gradients equal Burn's: see [`probe`](super::probe). If several matches pass every trial, the closure is
-//! rejected, because they may differ on other arguments. A Burn op with its own derivative rule may have one node but
-//! several recorded ops. A closure with such an op is rejected too if its gradients differ from Burn's.
+//! rejected, because their gradients may differ for other arguments. A Burn op with its own derivative rule may have
+//! one node but several recorded ops. A closure with such an op is rejected too if its gradients differ from Burn's.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -173,8 +173,8 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
     }
 }
 
-/// Returns the operands and results that gradients flow through, given these stops. Placements that agree on them have
-/// equal gradients.
+/// Returns the operands and results through which gradients flow, given these stops. Two placements of stops with the
+/// same operands and results have equal gradients.
 pub(super) fn live_places(
     ops: &[OperationIr],
     results: &[TensorId],
@@ -219,7 +219,7 @@ fn stop_of(ops: &[OperationIr], place: RootPlace) -> Option<Stop> {
 }
 
 impl Match {
-    /// Matches a node with a tensor. Returns `true` if the pair is consistent with the earlier ones.
+    /// Matches a node with a tensor. Returns `true` if the pair is consistent with the earlier pairs.
     fn bind(&mut self, tape: &Edges, node: u64, tensor: TensorId) -> bool {
         if let Some(known) = tape.leaves.get(&node) {
             return *known == tensor;
@@ -285,7 +285,7 @@ impl Search<'_> {
         ways
     }
 
-    /// Appends to `ways` all matches of the edges in `parents` with the operands in `groups`. Both lists are in order,
+    /// Appends to `ways` all matches of the edges in `parents` with the operands in `groups`. Both lists are sorted,
     /// and the operands are grouped by tensor.
     fn add_matches(
         &self,
@@ -343,7 +343,8 @@ impl Search<'_> {
     }
 }
 
-/// Replaces the tensor id of one operand of an op. `position` counts only the operands with the id `from`.
+/// A visitor that replaces the tensor id of one operand of an op. `position` counts only the operands with the id
+/// `from`.
 struct Replace {
     position: usize,
     from: TensorId,
@@ -373,7 +374,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     };
     for (index, mut op) in ops.into_iter().enumerate() {
         let inputs: Vec<TensorIr> = op.inputs().cloned().collect();
-        // Operands are replaced from last to first, because `position` counts the earlier operands with the same id.
+        // Replace the operands from last to first, because `position` counts the earlier operands with the same id.
         for position in (0..inputs.len()).rev().filter(|it| stops.contains(&Stop::Operand(index, *it))) {
             let (tensor, to) = (&inputs[position], fresh(&new_ops));
             new_ops.push(stop(tensor, to));

@@ -1,4 +1,4 @@
-//! Reads Burn's autodiff tape of a recorded closure, to find where gradients stop.
+//! Reads Burn's autodiff tape of a recorded closure, to find the gradient stops.
 //!
 //! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture records no op for them: later ops
 //! read the detached tensor like any other. But the closure runs with Burn's autodiff on top of capture, and the tape
@@ -34,7 +34,7 @@ pub(super) const END: &str = "funcify-tape";
 
 /// A tensor at which the backward pass starts.
 pub(super) struct Root {
-    /// The tensor's node on the tape, or `None` if it does not depend on a leaf.
+    /// The tensor's node on the tape, or `None` if the tensor does not depend on a leaf.
     pub(super) node: Option<u64>,
     pub(super) tensor: TensorId,
     pub(super) place: RootPlace,
@@ -72,8 +72,8 @@ impl Edges {
     }
 }
 
-/// The gradient of each result at the start of the backward pass is `FACTOR * result + ADDEND`, so that its elements
-/// differ.
+/// The scale of the initial gradients: the backward pass starts from `FACTOR * result + ADDEND` for each result, so
+/// that the elements of a gradient differ.
 pub(super) const FACTOR: f64 = 1.7;
 pub(super) const ADDEND: f64 = 0.3;
 
@@ -82,7 +82,7 @@ thread_local! {
     static TAPE_BOUNDS: RefCell<TapeBounds> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
-/// The tensors at which a tape begins, and the operands of markers at which it ends, with their positions.
+/// The leaves at which a tape begins, and the operands of loop markers at which it ends, with their positions.
 type TapeBounds = (Vec<Tensor>, Vec<(Tensor, RootPlace)>);
 
 /// Makes a recorded tensor a leaf of Burn's autodiff, so that it receives a gradient.

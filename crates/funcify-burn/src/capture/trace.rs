@@ -32,7 +32,7 @@ use super::*;
 /// ```
 ///
 /// # Errors
-/// The errors of [`crate::scan`].
+/// Returns the errors of [`crate::scan`].
 #[track_caller]
 pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     weights: W,
@@ -148,7 +148,7 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`Differentiable::call`].
+    /// Returns the errors of [`Differentiable::call`].
     #[track_caller]
     pub fn call<R: Tensors>(&self, weights: impl Weights, arguments: impl Tensors) -> Result<R> {
         let at = Place::new(self.graph().name(), Site::caller());
@@ -177,7 +177,7 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// `Call` for weights of a different structure than those passed to [`trace`].
+    /// Returns `Call` if the weights have a different structure than those passed to [`trace`].
     #[track_caller]
     pub fn weights(&self, weights: impl Weights) -> Result<Vec<AnyTensor>> {
         self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
@@ -204,7 +204,7 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// `Execution` if reading the device fails.
+    /// Returns `Execution` if reading from the device fails.
     #[track_caller]
     pub fn host_weights(&self, weights: impl Weights) -> Result<Vec<HostTensor>> {
         let at = Place::new(self.graph().name(), Site::caller());

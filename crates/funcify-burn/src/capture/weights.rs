@@ -1,4 +1,4 @@
-//! The weights of a closure: the parameters of a Burn module, tensors, or tuples of them.
+//! Defines the weights of a closure: the parameters of a Burn module, tensors, or tuples of them.
 
 use std::vec::IntoIter;
 
@@ -8,19 +8,19 @@ use burn::tensor::{Bool, Int, Tensor};
 use super::record::unsupported;
 use super::*;
 
-/// The inputs of a recorded closure other than its arguments: usually trained parameters. In a loop, every step
+/// The inputs of a recorded closure other than its arguments, usually trained parameters. In a loop, every step
 /// receives the same weights.
 ///
-/// * `&module`: a reference to a Burn module. The closure receives a module of the same type and can call `forward`
-///   on it. Its parameters ([`Param`]) are the weights. A plain tensor in the module is a constant, as it is for Burn's
-///   optimisers, so no gradient flows through it. If the tensor was computed, for example by another network, pass it
-///   by value, next to the module.
+/// * `&module`: a reference to a Burn module. The closure receives a module of the same type and can call `forward` on
+///   it. Its parameters ([`Param`]) are the weights. A plain tensor in the module is a constant, as it is for Burn's
+///   optimisers, so no gradient flows through it. Pass a computed tensor, for example the output of another network, by
+///   value and separately from the module.
 /// * a tensor, by value;
 /// * a tuple or an array of weights;
 /// * `()`, no weights.
 ///
-/// A closure cannot capture its weights instead: it is recorded on a device of its own, and Burn rejects ops on tensors
-/// of different devices.
+/// A closure cannot capture its weights instead, because it is recorded on a separate device, and Burn rejects ops on
+/// tensors of different devices.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -44,7 +44,8 @@ pub trait Weights {
     /// Returns the tensors, each with its name.
     ///
     /// # Errors
-    /// [`Error::Call`] for a module without parameters whose tensors have autodiff, because gradients would be lost.
+    /// Returns [`Error::Call`] for a module that has no parameters but has tensors with autodiff, because gradients
+    /// would be lost.
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>>;
 
     /// Returns whether the weights contain a layer that behaves differently in training, such as dropout or batch
@@ -56,7 +57,7 @@ pub trait Weights {
     /// Rebuilds the weights on a device from the next tensors of the iterator.
     ///
     /// # Errors
-    /// [`Error::Call`] if the tensors do not match those that [`tensors`](Weights::tensors) returned.
+    /// Returns [`Error::Call`] if the tensors do not match those that [`tensors`](Weights::tensors) returned.
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Self::Inside>;
 }
 
@@ -192,7 +193,7 @@ fn missing_weight_error(at: &Place) -> Error {
     unsupported(at, "the weights", reason, "derive `Module` for it")
 }
 
-/// Collects the parameters of a module, each named by the path of its field.
+/// A visitor that collects the parameters of a module, each named by the path of its field.
 #[derive(Default)]
 struct Visitor {
     path: Vec<String>,
@@ -250,8 +251,8 @@ fn replace_parameters<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>)
     if mapper.is_complete { Ok(module) } else { Err(missing_weight_error(at)) }
 }
 
-/// Removes autodiff from untracked tensors, such as running statistics. A module's own methods only detach them. That
-/// is not enough, because layers move them between devices.
+/// A mapper that removes autodiff from untracked tensors, such as running statistics. Detaching them, as a module's own
+/// methods do, is not enough, because layers move them between devices.
 struct StripAutodiff;
 
 impl ModuleMapper for StripAutodiff {
@@ -265,7 +266,8 @@ impl ModuleMapper for StripAutodiff {
     }
 }
 
-/// Replaces the parameters of a module with these tensors, in the order in which [`Visitor`] collects them.
+/// A mapper that replaces the parameters of a module with these tensors, in the order in which [`Visitor`] collects
+/// them.
 struct ReplaceTensors {
     tensors: IntoIter<AnyTensor>,
     is_complete: bool,
@@ -296,8 +298,8 @@ impl ModuleMapper for ReplaceTensors {
     }
 }
 
-/// If a tensor has autodiff, rejects layers that behave differently in training. These layers check whether the device
-/// of their input has autodiff. The capture device has none, so they would run in inference mode.
+/// Rejects layers that behave differently in training if a tensor has autodiff. Such layers check whether the device of
+/// their input has autodiff; the capture device has none, so they would run in inference mode.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,

@@ -1,4 +1,4 @@
-//! The layers of [`funcify_nn`] as Burn modules.
+//! Provides the layers of [`funcify_nn`] as Burn modules.
 //!
 //! The parameters of each layer are trained, saved, loaded and moved like those of any other Burn module. Its `forward`
 //! is one op of Burn's autodiff. Parameters have the same names and shapes as in [`funcify_nn`], which follows PyTorch
@@ -112,7 +112,7 @@ macro_rules! layers {
             /// Creates a layer on a device, with newly initialised parameters.
             ///
             /// # Errors
-            /// `Type` for invalid options; `Unsupported` if the device cannot hold the layer.
+            /// Returns `Type` for invalid options, and `Unsupported` if the device cannot hold the layer.
             #[track_caller]
             pub fn new(options: &funcify_nn::$options, device: &Device) -> Result<Self> {
                 let at = Place::new(stringify!($name), Site::caller());
@@ -127,7 +127,7 @@ macro_rules! layers {
             #[doc = concat!("The state: ", $of_state, ". It starts as zeros if it is `None`.")]
             ///
             /// # Errors
-            /// `Call` if the sequence or the state has wrong sizes, a different dtype or a different device.
+            /// Returns `Call` if the sequence or the state has the wrong sizes, dtype or device.
             #[track_caller]
             pub fn forward(&self, xs: Tensor<3>, state: Option<$state>) -> Result<(Tensor<3>, $state)> {
                 let at = Place::new(stringify!($name), Site::caller());
@@ -180,16 +180,16 @@ macro_rules! layers {
 }
 
 layers! {
-    /// An Elman network with any number of layers, unidirectional or bidirectional. See
-    /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
+    /// An Elman network with any number of layers, unidirectional or bidirectional. This type sets
+    /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
     Rnn: Recurrent("funcify::nn::Cell::Rnn, 8, 8") { cell: Cell::Rnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// An Elman network with ReLU activations and any number of layers, unidirectional or bidirectional. See
-    /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
+    /// An Elman network with ReLU activations and any number of layers, unidirectional or bidirectional. This type sets
+    /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
     ReluRnn: Recurrent("funcify::nn::Cell::ReluRnn, 8, 8") { cell: Cell::ReluRnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A gated recurrent unit with any number of layers, unidirectional or bidirectional. See
-    /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
+    /// A gated recurrent unit with any number of layers, unidirectional or bidirectional. This type sets
+    /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
     Gru: Recurrent("funcify::nn::Cell::Gru, 8, 8") { cell: Cell::Gru } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
     /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
@@ -221,17 +221,17 @@ layers! {
     /// The time-mixing layer of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
     Rwkv: Rwkv("8, 2") => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`";
-    /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm); its `cell` is already set.
+    /// The sLSTM of xLSTM. This type sets the `cell` of its options, [`Xlstm`](funcify_nn::Xlstm).
     Slstm: Xlstm("funcify::nn::XlstmCell::Slstm, 8, 8") { cell: XlstmCell::Slstm } =>
         [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`";
-    /// The mLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm); its `cell` is already set.
+    /// The mLSTM of xLSTM. This type sets the `cell` of its options, [`Xlstm`](funcify_nn::Xlstm).
     Mlstm: Xlstm("funcify::nn::XlstmCell::Mlstm, 8, 8") { cell: XlstmCell::Mlstm } => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`";
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
     XlstmLarge: XlstmLarge("8, 2") => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`";
-    /// A long short-term memory with any number of layers, unidirectional or bidirectional. See
-    /// [`Recurrent`](funcify_nn::Recurrent); its `cell` is already set.
+    /// A long short-term memory with any number of layers, unidirectional or bidirectional. This type sets
+    /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
     Lstm: Recurrent("funcify::nn::Cell::Lstm, 8, 8") { cell: Cell::Lstm } =>
         LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";
 }

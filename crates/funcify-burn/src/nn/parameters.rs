@@ -1,4 +1,4 @@
-//! The parameters of a layer as a Burn module. Their names and ranks are fixed when the layer is created.
+//! Holds the parameters of a layer as a Burn module. Their names and ranks are fixed when the layer is created.
 
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Tensor};
@@ -140,7 +140,7 @@ impl Module for Parameters {
     }
 }
 
-/// The container type that is reported to Burn's module visitors.
+/// The container type reported to Burn's module visitors.
 const CONTAINER: &str = "Struct:Layer";
 
 impl ModuleDisplayDefault for Parameters {

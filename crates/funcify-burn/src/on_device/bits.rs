@@ -1,5 +1,5 @@
-//! Shifts and bit counts. An element has `bits` bits, but the device may store it in a wider type, for example u8 in
-//! u32. The caller truncates the result of a left shift to `bits` bits.
+//! Implements shifts and bit counts. An element has `bits` bits, but the device may store it in a wider type, for
+//! example u8 in u32. The caller truncates the result of a left shift to `bits` bits.
 
 use super::*;
 
@@ -17,7 +17,7 @@ pub(crate) fn shift_left(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> T
     Dispatch::int_mask_fill(Dispatch::bitwise_left_shift(x, amount), outside, Scalar::from(0i64))
 }
 
-/// Shifts right, filling with zeros. Signed numbers are first shifted by one bit, and the sign bit is cleared.
+/// Shifts right, filling with zeros. Signed numbers are first shifted by one bit, and their sign bit is cleared.
 pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let shifted = if is_unsigned(&x) {

@@ -2,7 +2,7 @@
 //! element type. No elements are copied.
 //!
 //! Burn exposes the buffer only if there is no layer between funcify and the device. Burn's feature `fusion` adds such
-//! a layer. These functions then return `None`, and the kernels in host memory are used instead.
+//! a layer. These functions then return `None`, and their callers fall back to the kernels in host memory.
 
 use super::*;
 
@@ -84,7 +84,7 @@ pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> 
     let moved = mask_where(from.clone(), up.clone(), by(1, from.clone()));
     let moved = mask_where(moved, down.clone(), by(-1, from));
 
-    // Maps the integer back to a float. Zero keeps its sign.
+    // Map the integer back to a float, keeping the sign of zero.
     let is_below = below_zero(burn, &moved);
     let is_zero = Dispatch::int_equal_elem(moved.clone(), Scalar::from(0i64), bool_dtype);
     let is_negative = Dispatch::bool_or(is_below.clone(), Dispatch::bool_and(is_zero, below_zero(burn, &x)));

@@ -1,5 +1,5 @@
-//! Float functions whose GPU versions are inaccurate, or wrong for some operands. On Mesa's software Vulkan, `tanh` and
-//! `log(1 + x)` have errors of 1e-4 near 0, and `0^0` is 0 (measured).
+//! Implements float functions whose GPU versions are inaccurate, or wrong for some operands. On Mesa's software Vulkan,
+//! `tanh` and `log(1 + x)` have errors of 1e-4 near 0, and `0^0` is 0 (measured).
 
 use super::*;
 
@@ -83,7 +83,7 @@ pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let magnitude = Dispatch::float_abs(x.clone());
     let mut result = Dispatch::float_powf(magnitude.clone(), y.clone());
 
-    // Special cases: a base that is zero or infinite, with a negative or positive exponent.
+    // Handle a base that is zero or infinite, with a negative or positive exponent.
     let (falls, rises) = (below_zero(&y), Dispatch::float_greater_elem(y.clone(), zero, bool_dtype));
     let (is_zero, is_infinite) = (equals(&x, 0.0), equals(&magnitude, f64::INFINITY));
     result = fill(result, either(&both(&is_zero, &rises), &both(&is_infinite, &falls)), 0.0);

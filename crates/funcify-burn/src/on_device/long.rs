@@ -7,14 +7,14 @@
 use super::*;
 use crate::kinds::reshape;
 
-/// The maximum number of elements of an axis for one of Burn's reductions.
+/// The maximum length of an axis passed to one of Burn's reductions.
 const MAX_REDUCTION: usize = 1 << 15;
 
-/// The maximum number of elements of an axis for one of Burn's running reductions.
+/// The maximum length of an axis passed to one of Burn's running reductions.
 const BLOCK: usize = 512;
 
-/// The block size for running products. These blocks run in sequence, because the product of a block alone may overflow
-/// although the running product is 0.
+/// The block size for running products. These blocks run in sequence, because the product of a single block may
+/// overflow even if the running product is 0.
 const SEQUENTIAL_BLOCK: usize = 4096;
 
 /// Reduces an axis to size 1 (keepdim). `reduce` handles an axis of at most [`MAX_REDUCTION`] elements.

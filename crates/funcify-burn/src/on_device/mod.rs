@@ -1,6 +1,7 @@
-//! Kernels for a device with its own memory. They use Burn's own ops, whose integer arithmetic wraps on these devices.
-//! Several ops are combined in the cases that Burn leaves undefined: division by zero, casts of numbers that the target
-//! type cannot represent, and indices out of range. Nothing is read back, so a loop enqueues its steps without waiting.
+//! Implements kernels for devices with their own memory. The kernels use Burn's own ops, whose integer arithmetic wraps
+//! on these devices. They combine several ops for the cases that Burn leaves undefined: division by zero, casts of
+//! numbers that the target type cannot represent, and indices out of range. Nothing is read back, so a loop enqueues
+//! its steps without waiting.
 
 mod bits;
 mod float_bits;
@@ -31,7 +32,7 @@ fn is_unsigned(x: &Tensor) -> bool {
     dtypes::of(x) == Some(DType::U32)
 }
 
-/// Computes -x in two's complement. Also works for unsigned integers.
+/// Computes -x in two's complement, for signed and unsigned integers.
 pub(crate) fn negate(x: Tensor) -> Tensor {
     Dispatch::int_add_scalar(Dispatch::bitwise_not(x), Scalar::from(1i64))
 }
@@ -61,7 +62,7 @@ pub(crate) fn sign(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// Computes x / y, rounded toward zero. If y is 0, all bits of the result are 1. The device never divides by 0 or -1,
-/// because that may crash it.
+/// because such a division may crash it.
 pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, is_minus_one) = safe_divisor(burn, &y);
     let quotient = Dispatch::int_div(x.clone(), divisor);

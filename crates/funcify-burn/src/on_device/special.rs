@@ -1,7 +1,7 @@
-//! Inverse trigonometric, hyperbolic and error functions for f32, with the polynomials of Cephes (S. Moshier) and of M.
-//! Giles (Approximating the erfinv function, 2012). On Mesa's software Vulkan, the device's `asin` and `acos` have
-//! errors of 1e-4, and `atan` and `sinh` have errors of 2e-5 near 0; `atan` of NaN and `atan2` of zeros are wrong
-//! (measured).
+//! Implements inverse trigonometric, hyperbolic and error functions for f32, with the polynomials of Cephes (S.
+//! Moshier) and of M. Giles (Approximating the erfinv function, 2012). On Mesa's software Vulkan, the device's `asin`
+//! and `acos` have errors of 1e-4, and `atan` and `sinh` have errors of 2e-5 near 0; `atan` of NaN and `atan2` of zeros
+//! are wrong (measured).
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -75,7 +75,7 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     let (is_middle, is_far) = (above(burn, &magnitude, TAN_PI_8), above(burn, &magnitude, TAN_3_PI_8));
     let middle = Dispatch::float_div(plus(magnitude.clone(), -1.0), plus(magnitude.clone(), 1.0));
     let far = Dispatch::float_neg(Dispatch::float_recip(magnitude));
-    // A small x keeps its sign. Otherwise the reduction uses the magnitude.
+    // A small x keeps its sign. For other x, the reduction uses the magnitude.
     let reduced = mask_where(mask_where(x.clone(), is_middle.clone(), middle), is_far.clone(), far);
     let angle = odd_polynomial(reduced, &COEFFICIENTS);
     let middle = plus(angle.clone(), FRAC_PI_4);

@@ -1,4 +1,4 @@
-//! Implements the `threefry` random generator on the device, in wrapping u32 arithmetic.
+//! Implements the `threefry` random number generator on the device, in wrapping u32 arithmetic.
 
 use burn::tensor::IntDType;
 use funcify_core::ops::Words;

@@ -1,5 +1,5 @@
-//! `argmax`: Burn's own op. Integers are first converted to i64, because Burn's ndarray device returns the positions in
-//! the dtype of the operand.
+//! Lowers `argmax` to Burn's own op. Integers are first converted to i64, because Burn's ndarray device returns the
+//! positions in the dtype of the operand.
 
 use burn::tensor::IntDType;
 

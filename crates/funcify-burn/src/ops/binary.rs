@@ -1,5 +1,5 @@
-//! Elementwise ops on two operands of the same type. Floats use Burn's own ops. Integers are computed in host memory,
-//! or with [`on_device`] on a device with its own memory.
+//! Lowers elementwise ops on two operands of the same type. Floats use Burn's own ops. Integers are computed in host
+//! memory, or with [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 
@@ -24,7 +24,7 @@ arithmetic! {
     Mul => |burn, x, y| Dispatch::float_mul(x, y), Dispatch::int_mul(x, y), |i, j| i.wrapping_mul(j);
     Div => |burn, x, y| Dispatch::float_div(x, y), on_device::quotient(burn, x, y),
         |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
-    // Burn's float remainder has the sign of the divisor, but the result of this op has the sign of the dividend.
+    // Burn's float remainder has the sign of the divisor, but funcify's has the sign of the dividend.
     Rem => |burn, x, y| by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a % b))?,
         on_device::remainder(burn, x, y), |i, j| if j == 0 { i } else { i.wrapping_rem(j) };
 }
@@ -48,7 +48,7 @@ funcify!(Burn, ops::Atan2, |call, [x, y]| Outcome::Ok(match call.backend.in_host
 }));
 funcify!(Burn, ops::Copysign, |call, [x, y]| copysign(call.backend, x, y));
 
-/// Returns `x` with the sign of `y`. Burn has no such op.
+/// Returns `x` with the sign of `y`. Burn lacks this op.
 fn copysign(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     match on_device::copysign(burn, &x, &y) {
         Some(signed) => Ok(signed),

@@ -1,4 +1,4 @@
-//! `bitcast`, which Burn lacks. Runs in host memory, or with [`on_device`] on a device with its own memory.
+//! Lowers `bitcast`, which Burn lacks. Runs in host memory, or with [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 

@@ -1,5 +1,5 @@
-//! `cast`: Burn's own op, except for casts to integers, because Burn's ndarray device panics on numbers that the target
-//! type cannot represent.
+//! Lowers `cast` to Burn's own op, except for casts to integers, because Burn's ndarray device panics on numbers that
+//! the target type cannot represent.
 
 use burn::tensor::Element;
 use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};

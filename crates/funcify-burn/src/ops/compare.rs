@@ -1,4 +1,4 @@
-//! Comparisons. Burn compares booleans only for equality, so the other comparisons of booleans use logical ops.
+//! Lowers comparisons. Burn compares booleans only for equality, so their other comparisons use logical ops.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `concat`: Burn's own op, applied to the non-empty operands.
+//! Lowers `concat` to Burn's own op, applied to the non-empty operands.
 
 use super::prelude::*;
 

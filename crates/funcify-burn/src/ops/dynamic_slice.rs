@@ -1,5 +1,5 @@
-//! `dynamic_slice`: in host memory, reads the start and clamps it. On a device with its own memory, nothing is read
-//! back: the device computes the indices of the selected rows from the start.
+//! Lowers `dynamic_slice`. In host memory, the kernel reads the start and clamps it. On a device with its own memory,
+//! nothing is read back: the device computes the indices of the selected rows from the start.
 
 use super::prelude::*;
 use crate::data::{from_elements, integer_value};

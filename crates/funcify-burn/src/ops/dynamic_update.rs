@@ -1,5 +1,5 @@
-//! `dynamic_update`: assigns a slice, in place if the operand is not shared. On a device with its own memory, the
-//! device computes the indices of the assigned rows from the start.
+//! Lowers `dynamic_update` to a slice assignment, in place if the operand is not shared. On a device with its own
+//! memory, the device computes the indices of the assigned rows from the start.
 
 use burn::tensor::IndexingUpdateOp;
 

@@ -1,4 +1,4 @@
-//! `gather`: Burn's own op, with clamped indices.
+//! Lowers `gather` to Burn's own op, with clamped indices.
 
 use super::prelude::*;
 

@@ -1,4 +1,5 @@
-//! `iota`: creates the elements in host memory, because Burn would count in integers of the result's dtype.
+//! Lowers `iota`: creates the elements in host memory, because Burn's own op would count in the integer dtype of the
+//! result.
 
 use funcify_core::{HostTensor, Scalar};
 

@@ -1,7 +1,7 @@
-//! The lowering rules. Each file corresponds to a file of ops in `funcify-core`.
+//! Contains the lowering rules. Each file corresponds to a file of ops in `funcify-core`.
 //!
 //! On wgpu, [`Burn::in_host_memory`] is false, and kernels differ from those of the CPU devices:
-//! - Inside a kernel, a scalar operand has the shape `[1]`, and a scalar result may have it too: see
+//! - Inside a kernel, a scalar operand has the shape `[1]`, and a scalar result may have that shape too: see
 //!   `kinds::to_kernel_form`. So kernels compute the shape of a result from the types of the call, not from the sizes
 //!   of the operands.
 //! - Nothing is read back: functions of [`on_device`] replace `by_integer!`, `by_float!` and `integer_value`.
@@ -44,7 +44,7 @@ mod threefry;
 mod transpose;
 mod unary;
 
-/// Imports that the kernels of almost all ops need.
+/// Re-exports the items that almost all lowering rules use.
 mod prelude {
     pub(super) use burn::backend::Dispatch;
     pub(super) use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};

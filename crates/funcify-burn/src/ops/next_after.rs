@@ -1,4 +1,5 @@
-//! `nextafter`, which Burn lacks. Runs in host memory, or with [`on_device`] for f32 on a device with its own memory.
+//! Lowers `nextafter`, which Burn lacks. Runs in host memory, or with [`on_device`] for f32 on a device with its own
+//! memory.
 
 use super::prelude::*;
 use crate::on_host::Real;

@@ -1,4 +1,4 @@
-//! `pad`: creates a tensor filled with the padding value, and assigns the operand to a strided slice of it.
+//! Lowers `pad`: creates a tensor filled with the padding value, and assigns the operand to a strided slice of it.
 
 use super::prelude::*;
 

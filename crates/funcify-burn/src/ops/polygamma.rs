@@ -1,4 +1,4 @@
-//! `polygamma`, which Burn lacks. Runs in host memory, in f64.
+//! Lowers `polygamma`, which Burn lacks. Computes it in host memory, in f64.
 
 use super::prelude::*;
 

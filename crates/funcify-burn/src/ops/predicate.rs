@@ -1,4 +1,4 @@
-//! Predicates on floats: Burn's own ops.
+//! Lowers predicates on floats to Burn's own ops.
 
 use super::prelude::*;
 

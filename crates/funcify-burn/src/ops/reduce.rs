@@ -1,6 +1,6 @@
-//! `reduce`: Burn's own reductions, one axis at a time. Integers are reduced in host memory, because Burn's sums and
-//! products panic on overflow, and its maxima use the operand's dtype for indices. Maxima and minima of floats are
-//! computed in host memory to order -0 before +0. On a device with its own memory, integers use Burn's own ops too.
+//! Lowers `reduce` to Burn's own reductions, one axis at a time. Integers are reduced in host memory, because Burn's
+//! sums and products panic on overflow, and its maxima use the operand's dtype for indices. Maxima and minima of floats
+//! are computed in host memory to order -0 before +0. On a device with its own memory, integers use Burn's own ops too.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::FloatDType;

@@ -1,4 +1,4 @@
-//! `reshape`: Burn's own op.
+//! Lowers `reshape` to Burn's own op.
 
 use super::prelude::*;
 

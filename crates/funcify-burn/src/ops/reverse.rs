@@ -1,4 +1,4 @@
-//! `reverse`: Burn's `flip`.
+//! Lowers `reverse` to Burn's `flip`.
 
 use super::prelude::*;
 

@@ -1,6 +1,6 @@
-//! `scatter`. The addition of floats uses Burn's own op; updates whose index is out of range are replaced with zero.
-//! The other cases run in host memory, because Burn panics on indices out of range and on integer overflow, and cannot
-//! assign booleans. On a device with its own memory, [`on_device`] handles all cases.
+//! Lowers `scatter`. The addition of floats uses Burn's own op, with zero in place of updates whose index is out of
+//! range. The other cases run in host memory, because Burn panics on indices out of range and on integer overflow, and
+//! cannot assign booleans. On a device with its own memory, [`on_device`] handles all cases.
 
 use burn::tensor::{IndexingUpdateOp, IntDType};
 

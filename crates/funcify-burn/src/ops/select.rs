@@ -1,4 +1,4 @@
-//! `select`: Burn's `mask_where`, which takes the branches in the opposite order.
+//! Lowers `select` to Burn's `mask_where`, which takes the branches in the opposite order.
 
 use super::prelude::*;
 

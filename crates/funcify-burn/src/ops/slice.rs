@@ -1,4 +1,4 @@
-//! `slice`: Burn's own op.
+//! Lowers `slice` to Burn's own op.
 
 use super::prelude::*;
 

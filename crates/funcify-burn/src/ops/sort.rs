@@ -1,4 +1,5 @@
-//! `sort`, in host memory. Burn's own sort on the CPU devices is not stable, and orders NaN differently.
+//! Lowers `sort` to a kernel in host memory. Burn's own sort on the CPU devices is not stable, and orders NaN
+//! differently.
 
 use super::prelude::*;
 

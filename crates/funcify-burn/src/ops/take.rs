@@ -1,4 +1,4 @@
-//! `take`: Burn's selection along an axis, with clamped indices.
+//! Lowers `take` to Burn's selection along an axis, with clamped indices.
 
 use super::prelude::*;
 

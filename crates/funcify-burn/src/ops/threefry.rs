@@ -1,4 +1,5 @@
-//! `threefry`: the generator of `funcify-core` in host memory, or [`on_device`] on a device with its own memory.
+//! Lowers `threefry` to the generator of `funcify-core` in host memory, or to [`on_device`] on a device with its own
+//! memory.
 
 use super::prelude::*;
 use crate::data::{elements, from_elements};

@@ -1,4 +1,4 @@
-//! `transpose`: Burn's `permute`, which moves no elements.
+//! Lowers `transpose` to Burn's `permute`, which moves no elements.
 
 use super::prelude::*;
 

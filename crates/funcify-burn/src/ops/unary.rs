@@ -1,4 +1,4 @@
-//! Elementwise ops on one operand. Floats use Burn's own ops. Integers are computed in host memory, or with
+//! Lowers elementwise ops on one operand. Floats use Burn's own ops. Integers are computed in host memory, or with
 //! [`on_device`] on a device with its own memory.
 
 use burn::backend::TensorMetadata;
@@ -7,8 +7,8 @@ use burn::tensor::{DType as BurnDType, FloatDType};
 
 use super::prelude::*;
 
-/// Registers kernels for floats. A kernel calls Burn's function. If a second function is given, the kernel calls that
-/// one on a device with its own memory, because Burn's function is inaccurate there.
+/// Registers kernels for floats. A kernel calls Burn's function. If a second function is given, the kernel calls it
+/// instead on a device with its own memory, where Burn's function is inaccurate.
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
@@ -64,7 +64,7 @@ floats! {
     StopGradient => |x| x;
 }
 
-// Burn does not have the following functions.
+// Burn lacks the following functions.
 funcify!(Burn, ops::Erfc, |call, [x]| on_host::map_in_f64(call.backend, x, special::erfc));
 funcify!(Burn, ops::ErfInv, |call, [x]| match call.backend.in_host_memory() {
     false => Ok(on_device::erf_inv(call.backend, x)),
@@ -119,7 +119,7 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     if burn.has_sigmoid() {
         return Ok(Dispatch::sigmoid(x));
     }
-    // exp(-|x|) is used because exp(-x) overflows for some x whose result is a subnormal number.
+    // Uses exp(-|x|), because exp(-x) overflows for some x for which the result is a subnormal number.
     let is_not_negative = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     let small = Dispatch::float_exp(Dispatch::float_neg(Dispatch::float_abs(x)));
     let above = Dispatch::float_mask_fill(small.clone(), is_not_negative, Scalar::from(1f64));

@@ -1,4 +1,4 @@
-//! A Burn tensor of any rank and kind.
+//! Defines a Burn tensor of any rank and kind.
 
 use burn::backend::{AutodiffBackend, Dispatch, DispatchAutodiffContext, TensorMetadata};
 use burn::tensor::kind::Basic;
@@ -12,8 +12,8 @@ use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
 
-/// A Burn tensor whose rank and kind are known only at run time. Use it for an argument or a result of a
-/// [`Differentiable`](super::Differentiable) when its rank and kind are not part of the Rust type.
+/// A Burn tensor whose rank and kind are known only at run time. Use it for arguments and results of a
+/// [`Differentiable`](super::Differentiable) whose rank and kind are not part of their Rust type.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -44,7 +44,7 @@ pub struct AnyTensor(Tensor);
 /// # }
 /// ```
 pub trait TensorKind: Basic + Clone + 'static {
-    /// Burn's name of the kind.
+    /// Burn's name for the kind.
     const NAME: &'static str;
 
     /// Returns whether tensors of this kind can have elements of type `dtype`.
@@ -124,7 +124,7 @@ impl AnyTensor {
     /// ```
     ///
     /// # Errors
-    /// `Call` if the tensor has a different rank or kind.
+    /// Returns `Call` if the tensor has a different rank or kind.
     #[track_caller]
     pub fn into_tensor<const D: usize, K: TensorKind>(self) -> Result<BurnTensor<D, K>> {
         let site = Site::caller();
@@ -162,8 +162,8 @@ impl AnyTensor {
     /// ```
     ///
     /// # Errors
-    /// `Execution` if reading from the device fails; `Unsupported` for a device or a dtype that funcify does not
-    /// support.
+    /// Returns `Execution` if reading from the device fails, and `Unsupported` for a device or a dtype that funcify
+    /// does not support.
     #[track_caller]
     pub fn into_host(self) -> Result<HostTensor> {
         let at = Place::new("into_host", Site::caller());

@@ -1,5 +1,5 @@
-//! The programs of a differentiable call: a forward program, and a backward program that computes gradients from
-//! cotangents.
+//! Compiles and runs the two programs of a differentiable call: a forward program, and a backward program that computes
+//! gradients from cotangents.
 
 use funcify_core::Graph;
 use funcify_core::cancel::free_after;
@@ -65,7 +65,7 @@ impl Derivative {
         Ok((outputs, Saved { tensors, sizes }))
     }
 
-    /// Computes the gradients of the inputs, whose sizes are `sizes`. A missing cotangent counts as zeros.
+    /// Computes the gradients of the inputs, whose sizes are `sizes`. A missing cotangent is treated as zeros.
     pub(crate) fn backward(
         &self,
         saved: Saved,

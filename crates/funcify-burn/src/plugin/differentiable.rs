@@ -84,7 +84,7 @@ type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 /// The maximum number of derivatives to cache for a device.
 const MAX_CACHED: usize = 64;
 
-/// The programs that a call ran, without or with derivatives.
+/// The programs that a call ran, with or without derivatives.
 #[derive(Clone)]
 enum CalledPrograms {
     Forward(Arc<funcify_runtime::Function<Burn>>),
@@ -174,9 +174,10 @@ impl Differentiable {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not match the graph, or if arguments are
-    /// on different devices; [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if the gradient of a tracked
-    /// argument passes through an op without a derivative. Also the errors of compiling and running a graph.
+    /// Returns [`Error::Call`](funcify_core::Error::Call) if arguments or results do not match the graph, or if
+    /// arguments are on different devices. Returns [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if the
+    /// gradient of a tracked argument passes through an op without a derivative. Also returns the errors of compiling
+    /// and running a graph.
     ///
     /// # Panics
     /// `backward()` panics if the backward program fails, because it cannot return an error. The panic message is the
@@ -237,7 +238,7 @@ impl Differentiable {
             .map(|(index, argument)| self.with_input_rank(at, index, argument))
             .collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        // A wrong number of arguments is reported by the forward program.
+        // The forward program reports a wrong number of arguments.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
             true => None,
             false => self.derivative(at, &device, &tracked, &plain)?,
@@ -283,7 +284,7 @@ impl Differentiable {
     }
 
     /// Returns the device of the arguments, and the checkpointing strategy if an argument has autodiff. Returns an
-    /// error if the arguments differ in their device or in their checkpointing strategy.
+    /// error if the arguments have different devices or checkpointing strategies.
     fn device_of(
         &self,
         at: &Place,

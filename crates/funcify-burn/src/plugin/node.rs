@@ -2,8 +2,8 @@
 //!
 //! A node of Burn's autodiff has a fixed number of operands and exactly one result, so a call becomes several nodes:
 //!
-//! - The operands are distributed over a chain of *links*. A link has up to [`MAX_OPERANDS`] operands, one of which is
-//!   the previous link. The last link computes the gradients from the cotangents.
+//! - The operands are distributed over a chain of *links*. A link has up to [`MAX_OPERANDS`] operands, including the
+//!   previous link. The last link computes the gradients from the cotangents.
 //! - Each float result has a node whose only operand is the last link. It stores the result's cotangent. If there is
 //!   only one float result, the last link itself is its node.
 //!
@@ -118,7 +118,7 @@ where
         let cotangent = grads.consume::<V>(&ops.node);
         let device = cotangent.device();
         let mut shared = ops.state.lock();
-        // The first of these nodes to run registers a gradient for the last link, so that the link runs too.
+        // The first of these nodes to run registers a gradient for the last link, which makes Burn run that link too.
         let is_first = shared.cotangents.iter().all(Option::is_none);
         shared.cotangents[ops.state.first] = Some(dispatch::<V>(cotangent));
         let [last] = ops.parents;
@@ -265,7 +265,7 @@ where
             Err(message) => panic!("a tensor of another device or without autodiff: {message}"),
         };
     let mut operands: Vec<Taped<V>> = operands.iter().map(taped).collect();
-    // Pads the operands to `N` with untracked copies of an arbitrary tensor.
+    // Pad the operands to `N` with untracked copies of an arbitrary tensor.
     let any = operands[0].primitive().clone();
     operands.extend(before.cloned());
     operands.resize_with(N, || Taped::<V>::new(any.clone()));

@@ -1,4 +1,4 @@
-//! Options for running a graph as one op of Burn's autodiff.
+//! Defines the options for running a graph as one op of Burn's autodiff.
 
 use funcify_core::CheckpointPolicy;
 use funcify_runtime::CompileOptions;
@@ -27,8 +27,8 @@ use funcify_runtime::CompileOptions;
 pub struct DifferentiableOptions {
     /// The options for compiling the graph's programs.
     pub compile: CompileOptions,
-    /// Selects the residuals that loops save for their backward loops. By default, compiled loops save the values that
-    /// are costly to recompute ([`CheckpointPolicy::SaveCostly`]). All other loops save every value that their backward
-    /// loop needs ([`CheckpointPolicy::SaveAll`]), which is still less than Burn's tape keeps.
+    /// The policy that selects the residuals that loops save for their backward loops. By default, compiled loops save
+    /// the values that are costly to recompute ([`CheckpointPolicy::SaveCostly`]). All other loops save every value
+    /// that their backward loop needs ([`CheckpointPolicy::SaveAll`]), which is still less than Burn's tape keeps.
     pub policy: Option<CheckpointPolicy>,
 }

@@ -1,4 +1,4 @@
-//! Structures of Burn tensors, which are the arguments and results of functions.
+//! Defines structures of Burn tensors, used as the arguments and results of functions.
 
 use std::fmt::Display;
 use std::vec::IntoIter;
@@ -38,7 +38,7 @@ pub trait Tensors: Sized {
     /// Builds the structure from the next tensors of a list.
     ///
     /// # Errors
-    /// [`Error::Call`] if no tensor is left, or if a tensor has a different rank or kind.
+    /// Returns [`Error::Call`] if no tensor is left, or if a tensor has a different rank or kind.
     fn from_leaves(leaves: &mut Leaves) -> Result<Self>;
 }
 
@@ -80,7 +80,7 @@ impl Leaves {
     /// Takes the next tensor. `expected` describes it in the error message.
     ///
     /// # Errors
-    /// [`Error::Call`] if no tensor is left.
+    /// Returns [`Error::Call`] if no tensor is left.
     pub fn take(&mut self, expected: impl Display) -> Result<AnyTensor> {
         let missing = || format!("{} tensors", self.count);
         self.tensors.next().ok_or_else(|| self.misfit(self.count, expected.to_string(), missing()))

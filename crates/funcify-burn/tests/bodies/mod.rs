@@ -1,4 +1,4 @@
-//! Loop bodies in which Burn stops gradients, or seems to stop them.
+//! Defines loop bodies in which Burn stops gradients, or appears to stop them.
 
 use burn::tensor::{Tensor, activation, s};
 
@@ -7,7 +7,7 @@ pub(crate) const WIDTH: usize = 3;
 
 pub(crate) type Vector = Tensor<1>;
 
-/// The body of a loop: maps the weight, the carry and a row to the next carry and a result.
+/// The body of a loop, which maps the weight, the carry and a row to the next carry and a result.
 pub(crate) type Body = fn(Vector, Vector, Vector) -> (Vector, Vector);
 
 /// Builds a [`Body`].
@@ -27,7 +27,7 @@ fn spike(v: Vector) -> Vector {
     (hard - soft.clone()).detach() + soft
 }
 
-/// The bodies by name. Most of them stop a gradient.
+/// The bodies, each with a name. Most of them stop a gradient.
 pub(crate) const BODIES: &[(&str, Body)] = &[
     ("nothing", body!(|w, c, x| twice((c * w + x).tanh()))),
     ("a weight", body!(|w, c, x| twice(c + w.clone().detach() * w * x))),
@@ -231,7 +231,7 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         }),
     ),
     ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
-    // Trials cannot distinguish two tensors with equal elements, but the rest of the tape can.
+    // Trials cannot distinguish two tensors with equal elements, but the other edges of the tape can.
     (
         "one of two equal ones, of which the other is used alone",
         body!(|w, c, x| {

@@ -1,4 +1,4 @@
-//! Recurrent cells and state space models as Burn modules, written as they would be for a handwritten loop.
+//! Defines recurrent cells and state space models as Burn modules, as a user would write them for a handwritten loop.
 
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig, LstmState};

@@ -1,4 +1,4 @@
-//! Helpers shared by the tests of the Burn plug-in: devices, values and a comparison.
+//! Provides the helpers that the tests of this crate share: devices, values and a comparison.
 
 #![allow(dead_code, reason = "each test program uses only some helpers")]
 

@@ -34,7 +34,7 @@ pub(crate) fn join_outputs<'a>(
     if seeds.is_empty() { Ok(None) } else { Tensor::cat(&seeds, 0).map(Some) }
 }
 
-/// A sum of gradients. Initially empty.
+/// A sum of gradients, initially empty.
 #[derive(Default)]
 pub(crate) struct Sum(Option<Tensor>);
 

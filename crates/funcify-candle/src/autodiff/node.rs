@@ -14,13 +14,13 @@
 //! that have already been computed. A node with one input and one output is a single op, and needs no tokens.
 //!
 //! 1. In a backward pass, Candle visits each `Output` on which the loss depends, then the hub, then each `Input`. An
-//!    `Output` stores its cotangent under a new ticket, and returns the ticket number as the gradient of its token.
-//!    The hub looks up the cotangents stored under these tickets; an output without a ticket was not used. The hub
-//!    hands the gradients to the inputs in the same way.
-//! 2. The stored values of different backward passes are thus separate. So a backward pass may be repeated or fail
+//!    `Output` stores its cotangent under a new ticket, and returns the ticket number as the gradient of its token. The
+//!    hub looks up the cotangents stored under these tickets; the loss does not depend on an output without a ticket.
+//!    The hub passes the gradients to the inputs in the same way.
+//! 2. Tickets keep the stored values of different backward passes separate. So a backward pass may be repeated or fail
 //!    midway, and several may run concurrently.
-//! 3. The depth of the graph does not depend on the number of inputs. This matters because Candle's backward pass
-//!    recurses.
+//! 3. The depth of the graph does not depend on the number of inputs. This matters because Candle's backward pass is
+//!    recursive.
 //! 4. Each gradient is returned through an op whose backward pass returns an error, because a second derivative
 //!    computed by Candle would be wrong.
 

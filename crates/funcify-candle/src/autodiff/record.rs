@@ -1,4 +1,4 @@
-//! An op in Candle's graph whose gradient is computed by a closure.
+//! Records an op in Candle's graph whose gradient is computed by a closure.
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
 

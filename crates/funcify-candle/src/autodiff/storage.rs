@@ -40,7 +40,7 @@ impl Elements {
     }
 }
 
-/// Returns the address of a tensor's storage, which is the same for tensors that share a storage.
+/// Returns the address of a tensor's storage, which is the same for all tensors that share the storage.
 pub(crate) fn storage_of(tensor: &Tensor) -> usize {
     std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
 }
@@ -79,7 +79,7 @@ impl Handover {
         Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
     }
 
-    /// Moves the elements out of the tensor, and leaves it empty.
+    /// Moves the elements out of the tensor, leaving it empty.
     fn take(tensor: &Tensor) -> Result<Self> {
         if tensor.elem_count() == 0 {
             return Self::copy(tensor);
@@ -124,7 +124,7 @@ fn wrong_device_error() -> Error {
     Error::Msg("a result is on another device than the tracked inputs: move them to one device".into())
 }
 
-/// An in-place op that takes the storage of a tensor, and leaves an empty one.
+/// An in-place op that takes the storage of a tensor, and leaves an empty storage.
 struct Take(Mutex<Option<Storage>>);
 
 impl Take {

@@ -1,4 +1,4 @@
-//! `checkpoint`, which reruns a closure in the backward pass, and `cond`, which runs one of two closures.
+//! Defines `checkpoint`, which reruns a closure in the backward pass, and `cond`, which runs one of two closures.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,11 +1,11 @@
-//! `map`, which applies a closure to each row of its sequences.
+//! Defines `map`, which applies a closure to each row of sequences.
 
 use super::scan::{ScanOptions, run};
 use super::*;
 
 /// Applies `body` to each row of `xs` along axis 0, and stacks the results along axis 0. This is a
-/// [`scan`](crate::scan) without a carry. The backward pass reruns one row at a time, so that the graph of only one
-/// row is in memory. As with `scan`, a closure that draws random numbers or has side effects needs
+/// [`scan`](crate::scan) without a carry. The backward pass reruns one row at a time, so only the graph of that row is
+/// in memory. As with `scan`, a closure that draws random numbers or has side effects needs
 /// [`ScanOptions::keep_graphs`].
 ///
 /// ```
@@ -55,7 +55,7 @@ fn map_at<X: TensorTree, Y: TensorTree>(
     xs: &X,
     body: impl Fn(X) -> Result<Y> + Send + Sync + 'static,
 ) -> Result<Y> {
-    // There is no carry to save at the start of a segment, so each step can be its own segment.
+    // Each step can be a separate segment, because there is no carry to save between segments.
     let options = options.segments_unless_given(usize::MAX);
     Ok(run(at, &options, &(), xs, &(), move |(), x, ()| Ok(((), body(x)?)))?.1)
 }

@@ -1,5 +1,5 @@
-//! The values that a closure loop saves for its gradient: the carry at the start of each segment, or the graphs of the
-//! steps.
+//! Stores the values that a closure loop saves for its gradient: the carry at the start of each segment, or the graphs
+//! of the steps.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(super) struct Traced {
     pub(super) ys: Vec<Tensor>,
 }
 
-/// Selects the carries or graphs that are saved for the backward pass.
+/// The policy that selects the carries or graphs to save for the backward pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keep {
     /// Saves the carry before each step whose index is a multiple of this interval.
@@ -33,8 +33,8 @@ pub(super) struct Record {
     pub(super) keep: Keep,
     /// The first step of each segment, and the carry before it.
     starts: Vec<(usize, Vec<Tensor>)>,
-    /// A fingerprint of each float y of each step, if the steps will be rerun. Detects closures that are not
-    /// reproducible.
+    /// A fingerprint of each float y of each step, if the steps will be rerun. The rerun compares them to detect
+    /// closures that are not reproducible.
     pub(super) fingerprints: Vec<Option<u64>>,
     /// The graphs of all steps, if they are saved.
     pub(super) graphs: Vec<Traced>,

@@ -1,4 +1,4 @@
-//! `scan`, which runs a closure over the rows of sequences and carries a state from step to step.
+//! Defines `scan`, which runs a closure over the rows of sequences and carries a state from step to step.
 
 use std::sync::{Arc, OnceLock};
 
@@ -47,7 +47,7 @@ impl ScanOptions {
         self
     }
 
-    /// Runs from the last row to the first. The ys stay aligned with the xs, and no data is reversed.
+    /// Runs from the last row to the first. The ys stay aligned with the xs, and no tensor is copied in reverse order.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
@@ -62,7 +62,7 @@ impl ScanOptions {
 
     /// Sets the number of segments. The forward pass saves the carry at the start of each segment, and the backward
     /// pass holds the graphs of all steps of one segment at a time. The default, the square root of the number of
-    /// steps, balances the two.
+    /// steps, balances these memory costs.
     pub fn segments(mut self, segments: usize) -> Self {
         self.segments = Some(segments.max(1));
         self
@@ -164,8 +164,8 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
 ///
 /// A tensor that a closure captures directly also has a gradient if it is a `Var` or was computed from `Var`s. But if
 /// it was computed, the backward pass of every step repeats the backward pass of that computation. For a tensor in
-/// `captured`, the gradients of all steps are summed first, and propagated once. Use this for the output of an
-/// encoder or of another loop.
+/// `captured`, the gradients of all steps are summed first, and propagated once. Pass the output of an encoder or of
+/// another loop in this way.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

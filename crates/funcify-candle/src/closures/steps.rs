@@ -15,8 +15,8 @@ use crate::errors;
 /// tensors. Returns the next carry and the ys.
 pub(super) type Body = dyn Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> + Send + Sync;
 
-/// The maximum number of recorded ops outside the loop on which a step may depend. Each step's backward pass would
-/// repeat all of them.
+/// The maximum number of ops that a step may use from the graph outside the loop. The backward pass of each step
+/// repeats all of them.
 const MAX_CAPTURED: usize = 256;
 
 /// A loop whose step is a closure, with its operands and options.
@@ -49,9 +49,8 @@ impl Operand {
         tensors.into_iter().map(Operand::new).collect()
     }
 
-    /// Creates operands that are passed to every step unchanged. They are made contiguous, because the leaves of a
-    /// rerun are contiguous: with another layout, a kernel might sum in a different order, but a rerun must return
-    /// the same bits.
+    /// Creates operands that are passed to every step unchanged. Makes them contiguous, like the leaves of a rerun. A
+    /// rerun must return the same bits, and with another layout, a kernel might sum in a different order.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()
@@ -174,7 +173,7 @@ impl Steps {
         self.captured.iter().map(Operand::leaf).collect()
     }
 
-    /// Calls the closure, and checks that the new carry has the types of the old one.
+    /// Calls the closure, and checks that the new carry has the same types as the old one.
     fn call(&self, carry: Vec<Tensor>, xs: Vec<Tensor>, captured: &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let types: Vec<_> = carry.iter().map(|leaf| (leaf.dtype(), leaf.shape().clone())).collect();
         let (next, ys) = (self.body)(carry, xs, captured)?;

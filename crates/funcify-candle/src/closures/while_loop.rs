@@ -1,4 +1,4 @@
-//! `while_loop`, which runs a step while a condition holds.
+//! Defines `while_loop`, which runs a step while a condition holds.
 
 use super::record::Keep;
 use super::steps::Steps;

@@ -1,4 +1,5 @@
-//! Elementwise ops on two operands: Candle's kernels for float arithmetic, and this crate's for everything else.
+//! Lowers elementwise ops on two operands to Candle's kernels for float arithmetic, and to this crate's kernels
+//! otherwise.
 //!
 //! Candle's integer arithmetic panics on overflow and on division by zero. The result of its `maximum` depends on the
 //! operand order for NaN and for zeros of different signs. Its `pow` returns NaN for negative bases.
@@ -6,7 +7,7 @@
 use super::prelude::*;
 use crate::cpu::{map_floats, map_integer_pairs, map2};
 
-/// Registers kernels for floats and for integers. Integers are computed in i64, and the results wrap.
+/// Registers kernels for floats and for integers. Integer kernels compute in i64, and their results wrap.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident, $y:ident| $float:expr, |$a:ident, $b:ident| $integer:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [$x, $y]| {

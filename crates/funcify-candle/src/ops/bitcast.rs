@@ -1,4 +1,4 @@
-//! `bitcast`: uses this crate's kernels, because Candle has none.
+//! Lowers `bitcast` to this crate's kernels, because Candle has none.
 
 use super::prelude::*;
 use crate::cpu::{map1, outside_domain_error};

@@ -1,4 +1,4 @@
-//! Bitwise ops on integers: use this crate's kernels, because Candle has none.
+//! Lowers bitwise ops on integers to this crate's kernels, because Candle has none.
 
 use super::prelude::*;
 use crate::cpu::{map_integer_pairs, map_integers};

@@ -1,4 +1,4 @@
-//! `broadcast`: returns a view with strides of 0.
+//! Lowers `broadcast` to a view with strides of 0.
 
 use super::prelude::*;
 

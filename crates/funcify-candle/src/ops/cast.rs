@@ -1,4 +1,4 @@
-//! `cast`: uses Candle's `to_dtype`, except for booleans and for conversions that `to_dtype` rounds twice (such as
+//! Lowers `cast` to Candle's `to_dtype`, except for booleans and for conversions that `to_dtype` rounds twice (such as
 //! integers to f16).
 
 use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};

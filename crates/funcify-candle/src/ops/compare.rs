@@ -1,4 +1,4 @@
-//! Comparisons: use Candle's kernels, which return 0 or 1 and treat NaN as unordered.
+//! Lowers comparisons to Candle's kernels, which return 0 or 1 and treat NaN as unordered.
 
 use super::prelude::*;
 

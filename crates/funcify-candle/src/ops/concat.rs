@@ -1,4 +1,4 @@
-//! `concat`: uses Candle's `cat` on the operands that are not empty.
+//! Lowers `concat` to Candle's `cat`, applied to the non-empty operands.
 
 use super::prelude::*;
 
@@ -11,7 +11,7 @@ fn concat(call: &Call<'_, ops::Concat>, parts: Tensors<Tensor>) -> Outcome {
     }
 }
 
-/// Concatenates the nonempty tensors along an axis. Returns `None` if all tensors are empty.
+/// Concatenates the non-empty tensors along an axis. Returns `None` if all tensors are empty.
 pub(super) fn join(parts: &[Tensor], axis: usize) -> candle_core::Result<Option<Tensor>> {
     let parts: Vec<&Tensor> = parts.iter().filter(|part| part.elem_count() > 0).collect();
     if parts.is_empty() { Ok(None) } else { Tensor::cat(&parts, axis).map(Some) }

@@ -1,4 +1,4 @@
-//! `constant`: uploads the host tensor.
+//! Lowers `constant`: uploads the host tensor.
 
 use super::prelude::*;
 

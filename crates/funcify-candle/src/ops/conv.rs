@@ -1,7 +1,6 @@
-//! `conv`: uses Candle's kernels if there is one group, and strides and dilations are the same on all axes.
-//! Otherwise, copies the windows to columns (im2col), and computes a matrix product for each group. The operand is
-//! padded explicitly, because Candle requires the same padding on both sides of every axis. f16 and bf16 are computed
-//! in f32.
+//! Lowers `conv` to Candle's kernels if there is one group, and all axes have the same stride and dilation. Otherwise,
+//! copies the windows to columns (im2col), and computes a matrix product for each group. The operand is padded
+//! explicitly, because Candle requires the same padding on both sides of every axis. f16 and bf16 are computed in f32.
 
 use candle_core::DType;
 
@@ -50,7 +49,7 @@ fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     Ok(result.contiguous()?)
 }
 
-/// Computes the convolution by im2col: as matrix products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
+/// Computes the convolution by im2col, as matrix products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
 fn convolve_by_columns(
     call: &Call<'_, ops::Conv>,
     x: &Tensor,

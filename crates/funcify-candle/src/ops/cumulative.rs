@@ -1,6 +1,6 @@
-//! `cumulative`: uses kernels of this crate, because Candle's `cumsum` multiplies by a triangular matrix, and Candle
-//! has no other running reductions. Sums and products are accumulated in f64 for f64 elements, and in f32 for other
-//! floats.
+//! Lowers `cumulative` to kernels of this crate, because Candle's `cumsum` multiplies by a triangular matrix, and
+//! Candle has no other running reductions. Sums and products are accumulated in f64 for f64 elements, and in f32 for
+//! other floats.
 
 use candle_core::{DType, WithDType};
 use half::{bf16, f16};
@@ -24,7 +24,7 @@ fn cumulative(call: &Call<'_, ops::Cumulative>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Computes running sums or products. Integers are computed in i64, and the results wrap.
+/// Computes running sums or products. Integers are accumulated in i64, and the results wrap.
 fn arithmetic(
     call: &Call<'_, ops::Cumulative>,
     x: &Tensor,

@@ -1,4 +1,4 @@
-//! `dynamic_slice`: reads the start index on the host, clamps it, and returns a view.
+//! Lowers `dynamic_slice`: reads the start index on the host, clamps it, and returns a view.
 
 use candle_core::DType;
 

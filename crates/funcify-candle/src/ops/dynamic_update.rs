@@ -1,5 +1,5 @@
-//! `dynamic_update`: reads the start index on the host, clamps it, and concatenates the elements before the update, the
-//! update, and the elements after it.
+//! Lowers `dynamic_update`: reads the start index on the host, clamps it, and concatenates the elements before the
+//! update, the update, and the elements after it.
 
 use super::concat::join;
 use super::dynamic_slice::clamped_start;

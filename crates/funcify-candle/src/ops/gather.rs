@@ -1,4 +1,4 @@
-//! `gather`: uses Candle's `gather` with clamped indices.
+//! Lowers `gather` to Candle's `gather`, with clamped indices.
 
 use super::prelude::*;
 use super::take::{check_not_empty, clamp_indices};

@@ -1,4 +1,4 @@
-//! `iota`: creates the indices as i64, then converts them.
+//! Lowers `iota`: creates the indices as i64, and then converts them.
 
 use super::cast::cast;
 use super::prelude::*;

@@ -1,4 +1,4 @@
-//! `matmul`: on the CPU, floats use the library that Candle itself calls. On other devices, floats use Candle's
+//! Lowers `matmul`. On the CPU, floats use the library that Candle itself calls. On other devices, floats use Candle's
 //! product, restricted to the shapes and layouts that it handles correctly. Integers use this crate's kernel, because
 //! Candle has none.
 //!
@@ -25,7 +25,8 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
         return Ok(multiply(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
-        // For a view, Candle's own product would convert the whole storage: for one row of a trace, the whole trace.
+        // Candle's own product would convert the whole storage of a view, for example a whole trace for one of its
+        // rows.
         let [left, right] = [left.to_dtype(DType::F32)?, right.to_dtype(DType::F32)?];
         return Ok(product(&left, &right, shape)?.to_dtype(DType::BF16)?);
     }
@@ -54,8 +55,8 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     Ok(product)
 }
 
-/// Multiplies nonempty matrices, and returns the products in the given shape. Floats may have any strides, and at
-/// most one batch axis. Integers must be contiguous.
+/// Multiplies non-empty matrices, and returns the products in the given shape. Floats may have any strides, and at most
+/// one batch axis. Integers must be contiguous.
 fn multiply(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Result<Tensor> {
     let kernel = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
         let rank = l1.dims().len();
@@ -89,7 +90,7 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
     ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
 }
 
-/// Returns the tensor, or a copy if a stride of its matrices is 0, so that a row or a column is repeated.
+/// Returns the tensor, or a copy if its matrices have a stride of 0, which repeats a row or a column.
 fn with_nonzero_strides(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     let repeats = (rank - 2..rank).any(|axis| x.stride()[axis] == 0 && x.dims()[axis] > 1);
@@ -106,7 +107,7 @@ fn merge_batch_axes(x: &Tensor) -> candle_core::Result<Tensor> {
     }
     let batch: usize = x.dims()[..rank - 2].iter().product();
     let (rows, columns) = (x.dims()[rank - 2], x.dims()[rank - 1]);
-    // If only the matrices are transposed, reshape the transpose, which does not copy, and transpose back.
+    // If only the matrices are transposed, reshape their transpose and transpose back, which copies nothing.
     let transposed = x.t()?;
     if !x.is_contiguous() && transposed.is_contiguous() {
         return transposed.reshape((batch, columns, rows))?.t();

@@ -1,5 +1,5 @@
-//! The lowering rules. Each file has the same name as the file of `funcify-core` that defines its op or its table of
-//! elementwise ops.
+//! Contains the lowering rules. Each file has the same name as the file of `funcify-core` that defines its op or its
+//! table of elementwise ops.
 
 mod argmax;
 mod binary;
@@ -35,7 +35,7 @@ mod threefry;
 mod transpose;
 mod unary;
 
-/// Imports that nearly all lowering rules use.
+/// Re-exports the items that almost all lowering rules use.
 mod prelude {
     pub(super) use candle_core::Tensor;
     pub(super) use funcify_core::DType;

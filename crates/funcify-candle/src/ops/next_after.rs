@@ -1,4 +1,4 @@
-//! `nextafter`: uses this crate's kernel, because Candle has none.
+//! Lowers `nextafter` to this crate's kernel, because Candle has none.
 
 use candle_core::WithDType;
 

@@ -1,4 +1,4 @@
-//! `pad`: concatenates the operand with blocks of the padding value. Interior padding is concatenated along an
+//! Lowers `pad`: concatenates the operand with blocks of the padding value. Interior padding is concatenated along an
 //! additional axis, which is then merged.
 
 use super::concat::join;

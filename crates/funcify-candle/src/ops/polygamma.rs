@@ -1,4 +1,4 @@
-//! `polygamma`: uses this crate's CPU kernel, because Candle has none. The kernel computes in f64.
+//! Lowers `polygamma` to this crate's CPU kernel, because Candle has none. The kernel computes in f64.
 
 use super::prelude::*;
 use crate::cpu::map_in_f64;

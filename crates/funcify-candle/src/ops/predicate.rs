@@ -1,4 +1,4 @@
-//! Predicates on floats, expressed in terms of Candle's comparisons, which support every device.
+//! Lowers predicates on floats to Candle's comparisons, which support every device.
 
 use super::prelude::*;
 

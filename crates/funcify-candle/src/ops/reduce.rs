@@ -1,7 +1,7 @@
-//! `reduce`: uses Candle's kernel for float sums along the last axes, and this crate's kernels for everything else.
+//! Lowers `reduce` to Candle's kernel for float sums along the last axes, and to this crate's kernels otherwise.
 //!
-//! Candle's maximum does not propagate NaN, and ignores the sign of zeros. Its reductions of empty tensors are
-//! errors, its integer sums panic on overflow, and its sums of f16 and bf16 accumulate in that type.
+//! Candle's maximum does not propagate NaN, and ignores the sign of zeros. It returns an error for reductions of empty
+//! tensors, its integer sums panic on overflow, and its sums of f16 and bf16 accumulate in the same type.
 
 use candle_core::{DType as CandleDType, WithDType};
 use funcify_core::HostTensor;
@@ -71,7 +71,7 @@ fn product_of_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }))
 }
 
-/// Reduces integers in i64. The result wraps.
+/// Reduces integers, accumulating in i64. The result wraps.
 fn integers(call: &Call<'_, ops::Reduce>, x: &Tensor, fold: fn(&mut dyn Iterator<Item = i64>) -> i64) -> Outcome {
     with_integer!(call, x, I => map_rows(call, x, &call.op.axes, move |row: &[I]| {
         fold(&mut row.iter().map(|e| i64::from(*e))) as I

@@ -1,4 +1,4 @@
-//! `reshape`: returns a view if the tensor is contiguous, and a copy otherwise.
+//! Lowers `reshape` to a view if the tensor is contiguous, and to a copy otherwise.
 
 use super::prelude::*;
 

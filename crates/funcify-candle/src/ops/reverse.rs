@@ -1,4 +1,4 @@
-//! `reverse`: uses Candle's `index_select` with the indices in descending order.
+//! Lowers `reverse` to Candle's `index_select` with the indices in descending order.
 
 use candle_core::Result;
 

@@ -1,4 +1,4 @@
-//! `scatter`: uses a kernel of this crate, because Candle's kernel fails if an index is out of range.
+//! Lowers `scatter` to a kernel of this crate, because Candle's kernel fails if an index is out of range.
 
 use candle_core::{CpuStorage, DType, Layout, WithDType};
 

@@ -1,4 +1,4 @@
-//! `select`: uses Candle's `where_cond`, which supports views.
+//! Lowers `select` to Candle's `where_cond`, which supports views.
 
 use super::prelude::*;
 

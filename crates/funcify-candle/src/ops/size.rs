@@ -1,4 +1,4 @@
-//! `size`: creates a scalar from a size that is known at run time.
+//! Lowers `size`: creates a scalar from a size that is known at run time.
 
 use super::cast::cast;
 use super::prelude::*;

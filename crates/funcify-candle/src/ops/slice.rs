@@ -1,4 +1,4 @@
-//! `slice`: returns a view, or a copy if the step is above 1.
+//! Lowers `slice` to a view, or to a copy if the step is above 1.
 
 use super::prelude::*;
 

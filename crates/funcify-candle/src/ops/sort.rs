@@ -1,5 +1,5 @@
-//! `sort`: uses a kernel of this crate, because Candle's kernel supports only the last axis, is not stable, and fails
-//! on NaN.
+//! Lowers `sort` to a kernel of this crate, because Candle's kernel supports only the last axis, is not stable, and
+//! fails on NaN.
 
 use std::cmp::Ordering;
 

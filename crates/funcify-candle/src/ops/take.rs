@@ -1,4 +1,4 @@
-//! `take`: uses Candle's `index_select` with clamped indices, or returns a view if there is only one index.
+//! Lowers `take` to Candle's `index_select` with clamped indices, or to a view if the index is a scalar.
 
 use super::dynamic_slice::read_index;
 use super::prelude::*;
@@ -33,8 +33,8 @@ pub(super) fn check_not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tenso
     Ok(size)
 }
 
-/// Clamps indices to `0..size`, as a contiguous i64 tensor. Candle treats the maximum value of an index type as a
-/// marker and skips it; after clamping as i64, that value cannot occur.
+/// Clamps indices to `0..size`, as a contiguous i64 tensor. Candle skips an index equal to the maximum value of its
+/// type; clamped i64 indices never have that value.
 pub(super) fn clamp_indices<O>(call: &Call<'_, O>, indices: &Tensor, size: usize) -> Outcome {
     let last = size.saturating_sub(1) as i64;
     with_integer!(call, indices, I => map1(call, indices, move |index: I| i64::from(index).clamp(0, last)))

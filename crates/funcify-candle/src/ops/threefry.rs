@@ -1,4 +1,4 @@
-//! `threefry`: runs the generator of `funcify-core` in host memory.
+//! Lowers `threefry` to the generator of `funcify-core`, in host memory.
 
 use super::prelude::*;
 use crate::device::elements;

@@ -1,4 +1,4 @@
-//! `transpose`: returns a view.
+//! Lowers `transpose` to a view.
 
 use super::prelude::*;
 

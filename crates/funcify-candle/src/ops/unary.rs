@@ -1,5 +1,5 @@
-//! Elementwise ops on one operand: Candle's kernels for floats, and this crate's for integers and for functions that
-//! Candle lacks.
+//! Lowers elementwise ops on one operand to Candle's kernels for floats, and to this crate's kernels for integers and
+//! for functions that Candle lacks.
 
 use super::prelude::*;
 use crate::cpu::{map_floats, map_in_f64, map_integers, map1};

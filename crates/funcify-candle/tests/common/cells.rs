@@ -1,4 +1,4 @@
-//! Handwritten cells: functions from weights, a carry and a row to the next carry and the output.
+//! Defines handwritten cells: functions from weights, a carry and a row to the next carry and the output.
 
 use candle_core::{Result, Tensor};
 use candle_nn::ops::sigmoid;
@@ -32,7 +32,7 @@ pub(crate) fn lstm(w: &[Tensor], carry: Vec<Tensor>, x: Tensor) -> Next {
     Ok((vec![h.clone(), c], h))
 }
 
-/// A diagonal state space model with complex states, stored as real and imaginary parts.
+/// Computes a step of a diagonal state space model whose complex states are stored as real and imaginary parts.
 pub(crate) fn s5(w: &[Tensor], carry: Vec<Tensor>, u: Tensor) -> Next {
     let decay = w[0].sqr()?.neg()?.exp()?;
     let (re, im) = ((&decay * w[1].cos()?)?, (&decay * w[1].sin()?)?);
@@ -43,7 +43,8 @@ pub(crate) fn s5(w: &[Tensor], carry: Vec<Tensor>, u: Tensor) -> Next {
     Ok((vec![next_x, next_y], out))
 }
 
-/// The core of a selective state space model: the decay and the input projection depend on the input.
+/// Computes a step of the core of a selective state space model: the decay and the input projection depend on the
+/// input.
 pub(crate) fn selective_scan(w: &[Tensor], carry: Vec<Tensor>, u: Tensor) -> Next {
     let delta = (u.matmul(&w[0])?.exp()? + 1.0)?.log()?;
     let (b, c) = (u.matmul(&w[1])?.unsqueeze(1)?, u.matmul(&w[2])?.unsqueeze(2)?);

@@ -1,5 +1,5 @@
-//! Helpers shared by the tests of this crate: pseudorandom numbers, cells, handwritten loops, and comparison of
-//! gradients.
+//! Provides the helpers that the tests of this crate share: pseudorandom numbers, cells, handwritten loops, and
+//! comparisons of gradients.
 #![allow(dead_code, reason = "each test program uses only some helpers")]
 
 pub(crate) mod cells;
@@ -7,7 +7,7 @@ pub(crate) mod cells;
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-/// Returns pseudorandom numbers between -1 and 1, the same in every run.
+/// Returns pseudorandom numbers between -1 and 1 that are the same in every run.
 pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {

@@ -16,7 +16,7 @@ impl Tagger {
         Ok(Tagger { lstm, head: candle_nn::linear(hidden, tags, vb.pp("head"))? })
     }
 
-    /// `[batch, steps, features]` to `[batch, steps, tags]`.
+    /// Maps `[batch, steps, features]` to `[batch, steps, tags]`.
     pub(super) fn forward(&self, xs: &Tensor) -> Result<Tensor> {
         let (hs, _last) = self.lstm.scan(xs)?;
         self.head.forward(&hs)

@@ -15,7 +15,7 @@ impl Tagger {
         Ok(Tagger { lstm, head: candle_nn::linear(hidden, tags, vb.pp("head"))? })
     }
 
-    /// `[batch, steps, features]` to `[batch, steps, tags]`.
+    /// Maps `[batch, steps, features]` to `[batch, steps, tags]`.
     pub(super) fn forward(&self, xs: &Tensor) -> Result<Tensor> {
         let states = self.lstm.seq(xs)?;
         let hs = self.lstm.states_to_tensor(&states)?;

@@ -16,7 +16,7 @@ pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
         1 => constant(3i64),
         2 => builder.integer_to(3),
         _ => {
-            // The limit of the counter exceeds every bound, so the bound ends the loop.
+            // The limit of 9 exceeds every bound, so the bound ends the loop.
             builder.count("while_to_its_bound");
             constant(9i64)
         }
@@ -157,7 +157,7 @@ pub(super) fn associative(builder: &mut ProgramBuilder<'_>) {
             ("associative_matrices", vec![products.sum([-1, -2])], 8.0)
         }
         7 => {
-            // Products of 2x2 matrices over the max-plus semiring.
+            // Products of 2x2 matrices in the max-plus semiring.
             let entries = [1.0, 0.3, -0.4, 0.8].map(|factor| (value * factor).unsqueeze(-1));
             let rows_of = |a: Value, b: Value| funcify::concat(&[a, b], -1).unsqueeze(-2);
             let [a, b, c, d] = entries;

@@ -45,7 +45,7 @@ const SMOOTH: &[Smooth] = &[
     ("pow_half", |x, b| ((x.square() + 0.6).pow(-0.5), 1.3 + 0.0 * b)),
     ("base_pow", |x, b| (x.full_like(1.7).pow(small(x, b)), 2.5)),
     ("stop_of_steps", |x, b| (x + x.floor().stop_gradient() * 0.25, 1.3 * b)),
-    // The gradient stops cancel: the value and the derivative are the same as for `x`, so finite differences agree.
+    // The two sines cancel, so the value and the derivative are those of `x`, and finite differences agree.
     ("stop_that_cancels", |x, b| ((x.sin().stop_gradient() - x.sin()).stop_gradient() + x, b)),
     ("cube", |x, b| (x * x * x, b * b * b)),
     ("ldexp", |x, b| (x.ldexp(-1), 0.5 * b)),
@@ -205,8 +205,8 @@ mod tests {
         draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())
     }
 
-    /// Checks that each op on floats has a table row with its name that applies the op, and that [`integers::part`]
-    /// draws the other ops.
+    /// Checks that each float op has a table row of the same name that applies it, and that [`integers::part`] draws
+    /// the other ops.
     fn are_drawn(ops: &[impl OpRules], operands: usize) {
         let (rows, of_integers) = (rows(), ops_of_integers());
         for op in ops {

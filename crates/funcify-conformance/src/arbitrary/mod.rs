@@ -1,7 +1,7 @@
 //! Generates random programs: well-typed graphs with nested loops, derivatives and `vmap`.
 //!
 //! A [`Sample`] is fully determined by its choices, so it can be reproduced and shrunk. Its floats are f64. Ops are
-//! composed such that magnitudes stay moderate and, except for intended kinks, functions stay smooth.
+//! composed so that magnitudes stay moderate and functions stay smooth, except for intended kinks.
 //! [`properties`](crate::properties) checks properties that every program must have.
 
 mod choices;
@@ -68,7 +68,8 @@ impl Sample {
             builder.outputs()
         });
         let (parts, error) = (builder.parts, builder.error);
-        // If the program itself is rejected, its separate graphs fail too, so the program's own error takes precedence.
+        // If the program itself is rejected, the separate graphs of its functions and loop bodies fail too, so the
+        // program's own error takes precedence.
         let graph = graph?;
         match error {
             Some(error) => Err(error),

@@ -156,7 +156,7 @@ impl<'a> ProgramBuilder<'a> {
         *self.parts.entry(part).or_default() += 1;
     }
 
-    /// Adds up to `parts` random parts, as long as there is fuel.
+    /// Adds up to `parts` random parts, as long as fuel remains.
     pub(super) fn block(&mut self, parts: usize) {
         for _ in 0..parts {
             if self.fuel == 0 {
@@ -174,7 +174,8 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Builds a body: calls `f` with these parameters added to the scope, and restores the scope afterwards.
+    /// Builds a body: adds these parameters to the scope, adds up to three random parts, calls `f`, and restores the
+    /// scope.
     pub(super) fn build_body<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let outside = self.scope.len();
         self.depth += 1;
@@ -187,7 +188,7 @@ impl<'a> ProgramBuilder<'a> {
         result
     }
 
-    /// Does the same as [`build_body`](ProgramBuilder::build_body), for a body that forward mode will differentiate.
+    /// Builds a body like [`build_body`](ProgramBuilder::build_body), but one that forward mode will differentiate.
     pub(super) fn build_linear_body<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let is_linear = std::mem::replace(&mut self.is_linear, true);
         let result = self.build_body(params, f);
@@ -195,7 +196,7 @@ impl<'a> ProgramBuilder<'a> {
         result
     }
 
-    /// Creates an unused scope entry for a value.
+    /// Creates a scope entry for a value, marked as unused.
     pub(super) fn entry(value: Value, bound: f64) -> Entry {
         Entry { value, bound, used: false }
     }

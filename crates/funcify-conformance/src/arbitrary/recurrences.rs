@@ -99,7 +99,7 @@ impl ProgramBuilder<'_> {
         if is_fixed && shape.rank() <= 2 { shape } else { Shape::scalar() }
     }
 
-    /// Computes a row of type `row` to write. Often computes it from the old contents `old`, if they have this type.
+    /// Computes a row of type `row` to write, often from the old contents `old` if they have this type.
     fn row_to_write(&mut self, row: &TensorType, old: Option<Value>) -> Value {
         if row.dtype != DType::F64 {
             return match old.filter(|old| old.ty() == *row) {

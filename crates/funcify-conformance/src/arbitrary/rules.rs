@@ -16,12 +16,12 @@ pub enum Rules {
     Derivatives,
     /// The rules are linear but wrong: forward and reverse mode agree with each other, but not with finite differences.
     Linear,
-    /// Some rules are nonlinear, and forward mode rejects these.
+    /// Some rules are nonlinear. Forward mode rejects them.
     Any,
 }
 
 impl Rules {
-    /// Maps a number to a kind of rules: up to 5 means [`Rules::Derivatives`], 6 [`Rules::Linear`], 7 [`Rules::Any`].
+    /// Maps a number to a kind of rules: 0 to 5 to [`Rules::Derivatives`], 6 to [`Rules::Linear`], 7 to [`Rules::Any`].
     pub(super) fn from_choice(number: usize) -> Self {
         [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(5).min(2)]
     }

@@ -55,7 +55,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["as_function_composition"], ["maps"], |[maps]| {
         outputs! { ys: associative_scan(maps, |f, g| g.take(0, f)) }
     }),
-    // Matrix products in the (max, +) semiring.
+    // Matrix products in the max-plus semiring.
     &program(&["as_max_plus"], ["xs"], |[xs]| {
         outputs! { ys: associative_scan(xs, |a, b| (a.unsqueeze(2) + b.unsqueeze(0)).max(1)) }
     }),

@@ -1,6 +1,6 @@
 //! The cases of the suite.
 //!
-//! Golden programs are in one file per category. `edge` and `random` define the expected values next to the programs.
+//! Golden programs are in one file per category. `edge` and `random` specify the expected values next to the programs.
 //! `numerics` specifies one result for each question on which libraries differ. `layers` covers the layers of
 //! `funcify::nn`. `ops` covers single ops, with expected results from the reference evaluator.
 //!

@@ -14,7 +14,7 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds a case with these named outputs as expected results. The tolerance of floats is a few ulps.
+/// Builds a case that expects these named outputs. The tolerance of floats is a few ulps.
 fn gives<T: Tree, const N: usize, const M: usize>(
     name: &str,
     program: impl FnOnce(&Builder) -> T,
@@ -99,7 +99,7 @@ fn keys() -> Cases {
     ])
 }
 
-/// Uniform numbers are exact on every backend, because they are computed directly from the random bits.
+/// Draws uniform numbers, which are exact on every backend because they are computed directly from the random bits.
 fn uniform() -> Cases {
     let unit = |dtype| move |key| random::uniform(key, [3], dtype, 0, 1);
     let five = |dtype| move |key| random::uniform(key, [5], dtype, 0.0, 1.0);
@@ -231,7 +231,8 @@ fn others() -> Cases {
     ])
 }
 
-/// Loops that carry the key, run over the rows of split keys, or derive a key from the step index by `fold_in`.
+/// Builds loops that carry the key, run over the rows of split keys, or derive a key from the step index with
+/// `fold_in`.
 fn loops() -> Cases {
     let walk = |dtype: DType| {
         move |g: &Builder| {

@@ -47,7 +47,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["sequence_taps_0_2"], ["x"], |[x]| {
         outputs! { y: stencil(&mut Recurrence::new(), x, [0, 2], |[here, ahead]| here * ahead.sin()) }
     }),
-    // The loop reads only tap -2, but has as many steps as if it read tap 0 too.
+    // The loop reads only tap -2, but has as many steps as a loop that also reads tap 0.
     &program(&["sequence_tap_minus_2"], ["x", "init"], |[x, init]| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(x, [-2]);

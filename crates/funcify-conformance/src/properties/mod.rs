@@ -73,8 +73,8 @@ pub fn check(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject::new(program)?)
 }
 
-/// Checks the fast properties of a program, and the slow ones only for a sample of programs. This way, more programs
-/// can be checked in the same time.
+/// Checks the fast properties of a program, and the slow ones only for a sample of programs. More programs can then be
+/// checked in the same time.
 ///
 /// The values, text, execution modes, lanes, and first derivatives (forward and reverse) are checked for every program.
 /// Each gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the

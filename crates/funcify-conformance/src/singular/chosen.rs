@@ -8,9 +8,9 @@ use super::FLOATS;
 /// The derivatives defined for some functions at points where no true derivative exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen {
-    /// The names of the functions.
+    /// The names of the functions that share these derivatives.
     pub functions: &'static [&'static str],
-    /// The points.
+    /// The points at which these derivatives are defined.
     pub at: At,
     /// The derivatives of order 1, 2 and so on. The derivatives of each order are sorted by the number of
     /// differentiations with respect to the second operand.
@@ -33,7 +33,7 @@ pub enum At {
 pub struct Defined {
     /// The name of the function.
     pub function: &'static str,
-    /// The operands to differentiate with respect to, one for each order.
+    /// The index of the differentiated operand, for each order of differentiation.
     pub by: &'static [usize],
     /// The float types that can represent the points and the derivatives.
     pub dtypes: &'static [DType],

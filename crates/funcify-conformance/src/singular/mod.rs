@@ -188,8 +188,8 @@ impl Elementwise {
         }
     }
 
-    /// Computes a partial derivative elementwise. Each entry of `path` consists of the operand to differentiate with
-    /// respect to, and the mode to use.
+    /// Computes a partial derivative elementwise. Each entry of `path` is one differentiation: the index of the
+    /// differentiated operand, and the mode.
     pub fn derivative(&self, operands: &[Value], path: &[(usize, Mode)]) -> Value {
         let Some(((operand, mode), before)) = path.split_last() else { return self.apply(operands) };
         let of = |x: Value| {

@@ -20,7 +20,8 @@ pub struct Subject {
     pub executor: Arc<dyn Executor>,
     /// The strategy for loops.
     pub strategy: LoopStrategy,
-    /// `true` if each program runs both as written and rewritten. Otherwise, half of the programs run in each form.
+    /// `true` if each program runs both as written and rewritten. Otherwise, each program runs in only one of the two
+    /// forms.
     pub runs_both: bool,
 }
 
@@ -139,7 +140,7 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // In f64, rounding hardly ever changes the outcome of a comparison in the program. With narrower floats,
+            // In f64, rounding rarely changes the outcome of a comparison in the program. With narrower floats,
             // rounding may change it, so a difference must also occur with other arguments.
             let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
             let is_fault = !is_rounding(run, subject, is_rewritten)

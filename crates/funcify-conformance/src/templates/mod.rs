@@ -1,7 +1,7 @@
 //! Random programs built from the rules of the CPU engine's planner. For each transformation of a compiled loop, some
 //! programs just satisfy its condition, and others just violate it.
 //!
-//! The conditions depend on sizes and on the order of reads and writes. The programs therefore read values before,
+//! These conditions depend on sizes and on the order of reads and writes. The programs therefore read values before,
 //! during and after the step that changes them: in the body, in a trace, after the loop and in other loops, directly
 //! and through aliases. Sizes are just below or above each threshold, loops run in both directions, and some programs
 //! combine two transformations. Each family documents the rules that it covers.

@@ -2,9 +2,9 @@
 //!
 //! Rules of the planner: a concatenation or a padded tensor that an elementwise op reads stays in parts if it has at
 //! least 4096 floats or 256 integers (`is_read_in_place`), unless its memory is assigned. A body that reads parts runs
-//! once for each box between their ends, at most 64 times, with 128 lanes per box on average; otherwise the parts are
-//! copied (`boxes`). All parts have the type of the whole tensor. A value that only a fold of at most 64 elements reads is
-//! written in the order in which the fold reads it (`order_of_fold`).
+//! once for each box that the ends of the parts delimit. If there are more than 64 boxes, or fewer than 128 lanes per
+//! box on average, the parts are copied instead (`boxes`). All parts have the type of the whole tensor. A value that
+//! only a fold of at most 64 elements reads is written in the order in which the fold reads it (`order_of_fold`).
 
 use funcify::{DType, Value, concat, scan_with, select};
 
@@ -30,7 +30,7 @@ pub(super) fn neighbours(draft: &Draft<'_, '_>) -> Vec<Value> {
             2 => near.minimum(other).maximum(far),
             _ => select(state.gt(other), far, near.minimum(state)),
         };
-        // Half of the state and its neighbours: floats stay small, and integers wrap.
+        // Floats are averaged, so that they stay small. Integers may wrap.
         let next = if dtype.is_float() { (next + far) * 0.5 } else { next + far };
         let axis = draft.below(2) as i64;
         let folded = match draft.below(4) {

@@ -1,4 +1,4 @@
-//! Draws traces that are stored in various memory locations and read in various ways.
+//! Draws traces that are stored in different memory locations and read in different ways.
 //!
 //! Rules of the planner: a step writes its result directly into the trace if the op can write to any memory location
 //! (`place`), even through a reshape or a transpose of the trace. A trace that is an output or part of a concatenation

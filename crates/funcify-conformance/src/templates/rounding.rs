@@ -74,7 +74,7 @@ fn expected_after_perturbation(
     expected: &[ExpectedOutput],
     with_small: bool,
 ) -> Option<Vec<ExpectedOutput>> {
-    // Changing all elements in the same direction changes sums. Changing them in different directions changes
+    // Changing all elements in the same direction affects sums. Changing them in different directions affects
     // differences.
     let directions: [fn(usize) -> bool; 3] = [|_| true, |_| false, |at| splitmix64(at as u64).is_multiple_of(2)];
     let arguments = arguments(graph, inputs);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixpoint::fixpoint;
 
-/// Marks the float values that depend on an input in `wrt`. The analysis is structural, and does not propagate
-/// through ops that block derivatives, such as `stop_gradient`.
+/// Marks the float values that depend on an input in `wrt`. The analysis follows the operands of ops, and stops at ops
+/// that block derivatives, such as `stop_gradient`.
 pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
@@ -57,7 +57,7 @@ pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>
     if active.contains(&true) { Ok(Arc::new(forward_graph(body, &active)?)) } else { Ok(body.clone()) }
 }
 
-/// Returns whether a graph, or a body in it, calls a function with a custom reverse rule.
+/// Returns whether a graph or one of its bodies calls a function with a custom reverse rule.
 fn has_rules(graph: &Graph) -> bool {
     let has_rule = |op: &Op| op.has_user_vjp() || op.bodies().into_iter().any(|body| has_rules(body));
     graph.nodes().iter().any(|node| has_rule(&node.op))

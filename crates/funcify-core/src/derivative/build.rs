@@ -8,7 +8,7 @@ use crate::tree;
 use crate::value::constant;
 use crate::vmap::vmap;
 
-/// Selects the behaviour for inputs that the result does not depend on: an error, or a gradient of zeros.
+/// The behaviour for inputs that the result does not depend on: an error, or a gradient of zeros.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -33,7 +33,7 @@ pub enum Disconnected {
     Zeros,
 }
 
-/// Options for gradients.
+/// Options for computing gradients, such as the checkpoint policy and the treatment of disconnected inputs.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -72,15 +72,14 @@ impl GradOptions {
         self
     }
 
-    /// Sets whether associative scans are differentiated step by step, like loops, even if a derivative of
-    /// logarithmic depth is known. Compiled loops do less work this way, so the plug-ins set this option if loops are
-    /// compiled.
+    /// Sets whether associative scans are differentiated step by step, like loops, even if a derivative of logarithmic
+    /// depth is known. Compiled loops do less work this way, so the plug-ins set this option when they compile loops.
     pub fn stepwise(mut self, stepwise: bool) -> Self {
         self.vjp_options.stepwise = stepwise;
         self
     }
 
-    /// Selects the output to use as the loss, for a graph with several outputs.
+    /// Selects the output that is used as the loss if a graph has several outputs.
     pub fn of(mut self, output: &str) -> Self {
         self.of = Some(output.to_string());
         self
@@ -253,7 +252,7 @@ impl<'a> Sweep<'a> {
         Ok(Sweep { at, options, leaves, function: &function.graph, trace, results: tape.outputs()?, tape })
     }
 
-    /// Closes the trace. Returns the results of the function, and the cotangents of the leaves.
+    /// Closes the trace. Returns the results of the function and the cotangents of the leaves.
     fn close(self, cotangents: &[(String, Value)]) -> Result<(Vec<Value>, Vec<Value>), Failed> {
         let Sweep { at, leaves, .. } = self;
         let count = self.results.len();
@@ -351,7 +350,7 @@ pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &
     }
 }
 
-/// Applies a traced function to leaves with tangents. Returns its results, and their tangents.
+/// Applies a traced function to leaves with tangents. Returns its results with their tangents.
 fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
     let captured = function.captures.iter().map(|value| Dual::constant(*value));
     let inputs: Vec<Dual> = leaves.into_iter().chain(captured).collect();
@@ -452,7 +451,7 @@ pub fn checkpoint<Y: Tree>(f: impl Fn() -> Y) -> Y {
     switch(constant(HostTensor::scalar(0i64)), [&f])
 }
 
-/// Traces `f` with these leaves as parameters. Returns its graph and its result. The inputs of the graph are the
+/// Traces `f` with the given leaves as parameters. Returns its graph and its result. The inputs of the graph are the
 /// leaves, followed by the captured values.
 pub(super) fn trace_function<X: Tree, Y: Tree>(
     at: &Place,
@@ -471,8 +470,9 @@ fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Valu
     BodyTrace::open(at, "", &params)
 }
 
-/// Runs `f`, which adds a derivative, in a separate trace. Removes the dead nodes, and adds the remaining nodes to the
-/// open trace. Returns the values from `f` as values of the open trace, and the second result of `f` unchanged.
+/// Runs `f`, which computes a derivative, in a separate trace. Removes dead nodes, and adds the remaining nodes to the
+/// open trace. Returns the values that `f` returned, translated to the open trace, and the second result of `f`
+/// unchanged.
 pub(super) fn derive_separately<T>(
     at: &Place,
     f: impl FnOnce() -> Result<(Vec<Value>, T), Failed>,
@@ -482,8 +482,8 @@ pub(super) fn derive_separately<T>(
     Ok((add_pruned(trace, &values)?, beside))
 }
 
-/// Closes a trace with these results, removes its dead nodes, and adds the remaining nodes to the enclosing trace.
-/// Returns the results in the enclosing trace.
+/// Closes a trace with the given results, removes its dead nodes, and adds the remaining nodes to the enclosing trace.
+/// Returns the results as values of the enclosing trace.
 fn add_pruned(trace: BodyTrace, results: &[Value]) -> Result<Vec<Value>, Failed> {
     let named = results.iter().enumerate().map(|(index, value)| (format!("r{index}"), *value));
     let closed = trace.close(&named.collect::<Vec<_>>())?;

@@ -13,17 +13,17 @@ use crate::ops::leaves::{check_names, check_type, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
-/// The maximum number of open bodies while a rule is traced. A rule that exceeds this number is assumed to recurse
+/// The maximum number of open bodies while a rule is traced. A rule that exceeds this limit is assumed to recurse
 /// infinitely.
 const MAX_DEPTH: usize = 64;
 
-/// The number of times to trace a rule that calls its own function. In the last trace, the recursive call becomes
+/// The number of times that a rule that calls its own function is traced. In the last trace, the recursive call becomes
 /// `Rule::Itself`. The traces must be equal.
 const COMPARED_RULES: usize = 2;
 
 /// Applies `function` to `xs`, with a custom reverse rule instead of its derivative, like JAX's `custom_vjp`.
 ///
-/// When the call is differentiated, `forward` runs instead of `function`. It returns the same results, and also
+/// When the call is differentiated, `forward` runs instead of `function`. It returns the same results together with
 /// residuals. `backward` receives the residuals and the cotangents of the results, and returns the cotangents of `xs`.
 /// All three closures are traced immediately.
 ///
@@ -41,7 +41,7 @@ const COMPARED_RULES: usize = 2;
 ///   transposes it. A nonlinear rule, such as the one in the example, supports only reverse mode; forward mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values that `function` and `forward` capture from the enclosing graph are constants. Differentiating with respect
-///   to a captured value is an error: the derivative is not silently zero. Pass the value in `xs` instead.
+///   to a captured value is an error, not a silent zero. Pass the value in `xs` instead.
 /// - Higher-order derivatives differentiate the nodes of `forward` and `backward`, including those in loop bodies.
 ///
 /// ```
@@ -77,8 +77,8 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// Applies `function` to `xs`, with a custom forward rule instead of its derivative, like JAX's `custom_jvp` with
 /// `defjvps`.
 ///
-/// `tangent` receives `xs`, the results and the tangents of `xs`, and returns the tangents of the results. It is
-/// traced immediately. Because it receives the results, it need not call its own function. It may do so, as described
+/// `tangent` receives `xs`, the results and the tangents of `xs`, and returns the tangents of the results. It is traced
+/// immediately. Because it receives the results, it does not need to call the function again, but it may, as described
 /// at [`custom_vjp`].
 ///
 /// - `xs` and the results can be any [`Tree`]s, with leaves of any dtype. No result may have a size that only a loop
@@ -89,7 +89,7 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 ///   because reverse mode transposes it. For a nonlinear rule, reverse mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values that `function` and `tangent` capture from the enclosing graph are constants. Differentiating with respect
-///   to a captured value is an error: the derivative is not silently zero. Pass the value in `xs` instead.
+///   to a captured value is an error, not a silent zero. Pass the value in `xs` instead.
 /// - Higher-order derivatives differentiate the nodes of `tangent`, and apply the rule again to the results that
 ///   `tangent` receives.
 ///
@@ -136,7 +136,7 @@ struct Tracing<X, Y> {
     arguments: NamedTypes,
     results: NamedTypes,
     function: ClosedBody,
-    /// Identifies the function, so that calls to it inside the rule are recognised.
+    /// Identifies the function, which allows recursive calls inside the rule to be recognised.
     rule: Rc<OpenRule>,
 }
 
@@ -176,7 +176,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Traces a reverse rule, and adds a call with this rule.
+    /// Traces a reverse rule and adds a call that uses it.
     fn with_vjp<R: Tree, C: Tree>(
         &self,
         forward: impl FnOnce(X) -> (Y, R),
@@ -188,19 +188,19 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         self.finish(Rule::Vjp { forward: prune_rule(forward.graph), backward: prune_rule(backward.graph) }, captures)
     }
 
-    /// Traces a forward rule, and adds a call with this rule.
+    /// Traces a forward rule and adds a call that uses it.
     fn with_jvp<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<Vec<Value>, Failed> {
         let tangent = self.tangent(tangent)?;
         self.finish(Rule::Jvp { tangent: prune_rule(tangent.graph) }, tangent.captures)
     }
 
-    /// Adds a recursive call, from a rule to its own function.
+    /// Adds a recursive call from a rule to its own function.
     fn itself(&self, around: &OpenRule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         around.uses_itself.set(true);
         self.call(Rule::Itself, captures)
     }
 
-    /// Traces `forward`. Returns its graph, and the tree of its residuals, which `backward` receives.
+    /// Traces `forward`. Returns its graph and the tree of residuals to pass to `backward`.
     fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Result<(ClosedBody, R), Failed> {
         let (trace, values) = self.open(&self.arguments);
         let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
@@ -213,7 +213,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         Ok((trace.close(&outputs)?, residuals))
     }
 
-    /// Traces `backward`.
+    /// Traces `backward` with the residuals of `forward` and the cotangents of the results as parameters.
     fn backward<R: Tree, C: Tree>(
         &self,
         forward: &Graph,
@@ -232,7 +232,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         trace.close(&rename_with_prefix("ct", outputs))
     }
 
-    /// Traces `tangent`.
+    /// Traces `tangent` with the arguments, the results and the tangents of the arguments as parameters.
     fn tangent<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<ClosedBody, Failed> {
         let params = [self.arguments.clone(), self.results.clone(), with_prefix("tan", &self.arguments)].concat();
         let (trace, values) = self.open(&params);
@@ -247,14 +247,14 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         trace.close(&rename_with_prefix("tan", outputs))
     }
 
-    /// Opens a body for a graph of the rule.
+    /// Opens a body with the given parameters, in which a closure of the rule is traced.
     fn open(&self, params: &NamedTypes) -> (BodyTrace, Vec<Value>) {
         let opened = BodyTrace::open(&self.at, "", params);
         tracer::set_rule(&self.rule);
         opened
     }
 
-    /// Adds the call with `rule`, whose captured values are `captures`. If the call is inside a rule of the same
+    /// Adds the call with `rule` and its captured values, `captures`. If the call is inside a rule of the same
     /// function, and `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive
     /// rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
@@ -282,7 +282,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Adds the call with the given captured values.
+    /// Adds the call with `rule` and its captured values as the last operands.
     fn call(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let arguments = self.leaves.len();
         let values = self.leaves.iter().map(|(_, value)| *value);

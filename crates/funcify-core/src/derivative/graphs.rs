@@ -283,7 +283,7 @@ impl Graph {
         Ok(second.with_outputs(second.outputs().iter().map(named).collect()))
     }
 
-    /// Returns the graph with only these outputs, and the nodes that they need. All inputs remain.
+    /// Returns a copy of the graph with only the given outputs and the nodes that they need. All inputs remain.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -383,8 +383,8 @@ impl Graph {
     }
 
     /// Returns the type of the cotangent input for an output of type `ty`. Each dimension that the inputs do not
-    /// determine becomes a new symbol. `rows` holds the replacements so far, so that equal dimensions get the same
-    /// symbol.
+    /// determine becomes a new symbol. `rows` holds the replacements so far, which ensures that equal dimensions get
+    /// the same symbol.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {
             (0..self.inputs().len()).any(|index| {

@@ -15,12 +15,12 @@ use crate::tree::{self, Named};
 
 /// The derivative of a graph at a point, split into nodes that run once and nodes that run for each tangent.
 pub(super) struct Split {
-    /// The derivative: maps tangents of the inputs in `wrt`, and values of the forward pass, to tangents of the
+    /// The derivative, which maps tangents of the inputs in `wrt` and values of the forward pass to tangents of the
     /// outputs.
     graph: Graph,
     /// The values of the graph that are computed once and saved.
     saved: Vec<ValueId>,
-    /// The nodes that are computed for each tangent.
+    /// For each node, `true` if it is computed once per tangent.
     per_tangent: Vec<bool>,
     /// For each float output of the function, `true` if it depends on an input in `wrt`. `graph` returns tangents
     /// only for the outputs marked `true`.
@@ -52,7 +52,7 @@ impl Split {
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
         let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
         let directions: Vec<usize> = (0..inputs.len()).filter(|index| wrt[*index]).collect();
-        // The indices, in `directions`, of the inputs that receive a cotangent.
+        // The positions in `directions` of the inputs that receive a cotangent.
         let mut reached: Vec<usize> = Vec::new();
         let pull = trace_body(&at.op, "", &floats, |cotangents| {
             let has_cotangent: Vec<bool> = graph.outputs().iter().map(|output| is_float(&output)).collect();
@@ -93,7 +93,7 @@ impl Split {
             node.outputs.iter().for_each(|output| linear[output.index()] = per_tangent[index]);
             node.outputs.iter().for_each(|output| fixed[output.index()] = once[index]);
         }
-        // A value that depends on no input is a constant. It is not saved, but recomputed wherever it is used.
+        // A value that depends on no input is constant, and is recomputed where it is used instead of being saved.
         let (mut used_once, mut used_per_tangent) = (vec![false; count], vec![false; count]);
         graph.outputs().iter().for_each(|output| used_per_tangent[output.value.index()] = true);
         for (index, node) in graph.nodes().iter().enumerate().rev().filter(|(index, _)| live[*index]) {

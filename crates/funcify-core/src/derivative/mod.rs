@@ -5,9 +5,9 @@
 //! rules to all nodes of a graph. The result is again a graph, which can be differentiated, batched and printed like
 //! any other.
 //!
-//! Three cases are distinguished. *Disconnected*: no path leads from one value to the other; the rules return `None`.
-//! *Zero*: a path exists, but the derivative along it is zero, as for `floor`. *Undefined*: the op has no rule. This
-//! is reported as [`Error::NoDerivative`], never as zeros.
+//! The rules distinguish three cases. *Disconnected*: no path leads from one value to the other; the rules return
+//! `None`. *Zero*: a path exists, but the derivative along it is zero, as for `floor`. *Undefined*: the op has no rule.
+//! Differentiating such an op reports [`Error::NoDerivative`], and never returns zeros.
 
 mod active;
 mod build;
@@ -85,8 +85,8 @@ impl Dual {
         has_tangent.iter().filter_map(&mut next).collect()
     }
 
-    /// Pairs values with the names of a graph's outputs. Each value marked in `has_tangent` is followed by its
-    /// tangent, or by zeros if it has none. Sets `found` for each value that has a tangent.
+    /// Pairs values with the names of a graph's outputs. Each value marked in `has_tangent` is followed by its tangent,
+    /// or by zeros if it has none. Sets the flag in `found` of each value that has a tangent.
     pub(crate) fn name_outputs(
         duals: &[Dual],
         graph: &Graph,
@@ -159,7 +159,7 @@ pub struct VjpContext<'a> {
     pub operands: &'a [Value],
     /// The results.
     pub results: &'a [Value],
-    /// The data that the forward pass saved for this rule. Only control-flow ops save any.
+    /// The data that the forward pass saved for this rule. Only control-flow ops save data.
     pub(crate) record: &'a Record,
     /// For each operand, `true` if its cotangent is requested. A rule may also return cotangents that are not
     /// requested.
@@ -200,7 +200,8 @@ pub fn jvp_none(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Faile
     jvp_with(op, operands, |_, results| vec![None; results.len()])
 }
 
-/// Applies the forward rule of an op that is jointly linear in its float operands: applies the op to the tangents too.
+/// Applies the forward rule of an op that is jointly linear in its float operands: applies the op to both the operands
+/// and their tangents.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

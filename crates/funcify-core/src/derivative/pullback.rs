@@ -35,7 +35,8 @@ pub enum BackwardInput {
     Input(usize),
     /// The output of the forward pass with this index: an output of the graph, or a residual.
     Output(usize),
-    /// The cotangent of the graph's output with this index. Pass zeros of the output's type if it has no cotangent.
+    /// The cotangent of the graph's output with this index. Pass zeros of the output's type if the output has no
+    /// cotangent.
     Cotangent(usize),
 }
 
@@ -268,8 +269,8 @@ impl<'a> Cut<'a> {
         })
     }
 
-    /// Returns the index of the output that a cotangent input belongs to. Each float output has one cotangent, in
-    /// order.
+    /// Returns the index of the output whose cotangent is the input with index `input`. Each float output has one
+    /// cotangent, in order.
     fn output_of(&self, input: usize) -> usize {
         let is_float = |output: &usize| self.joint.output_type(*output).dtype.is_float();
         (0..self.outputs)
@@ -307,8 +308,8 @@ fn symbols(graph: &Graph, value: ValueId) -> impl Iterator<Item = &Symbol> {
     graph.ty(value).shape.dims().iter().flat_map(Dim::symbols)
 }
 
-/// Returns whether an op only changes the layout of its operand, so that recomputing it is cheaper than saving its
-/// result.
+/// Returns whether an op creates a tensor without operands, or only changes the layout of its operand. Recomputing its
+/// result is cheaper than saving it.
 fn is_layout(op: &Op) -> bool {
     match op.class() {
         OpClass::Creation(_)
@@ -320,8 +321,8 @@ fn is_layout(op: &Op) -> bool {
 }
 
 /// Returns whether a node concatenates, along axis 0, only inputs, results of loops and results of layout ops. An
-/// example is an initial state followed by a loop's states. Such a concatenation need not be saved, because a
-/// backward loop can read each row from the parts, which may be outputs of the forward pass anyway.
+/// example is an initial state followed by a loop's states. Such a concatenation is not saved, because a backward loop
+/// can read each row from its parts, which the forward pass may return anyway.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,
@@ -342,7 +343,7 @@ mod tests {
             .collect()
     }
 
-    /// Runs the two programs with all cotangents equal to 1, and returns the gradients.
+    /// Runs the forward pass and the backward pass with all cotangents equal to 1, and returns the gradients.
     fn pull(graph: &Graph, pullback: &Pullback, inputs: &[HostTensor]) -> Vec<HostTensor> {
         pullback.forward.check().unwrap();
         pullback.backward.check().unwrap();

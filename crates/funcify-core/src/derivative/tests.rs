@@ -36,8 +36,8 @@ fn elementwise_ops_of_two_operands() {
     Binary::ALL.iter().for_each(|op| check_inside(op, &operands));
 }
 
-/// Checks the derivatives of an elementwise op, using those operands for which its result is finite. Skips ops that do
-/// not accept floats.
+/// Checks the derivatives of an elementwise op at the operands for which its result is finite. Skips ops that do not
+/// accept floats.
 fn check_inside<const N: usize>(op: &impl OpRules, operands: &[[HostTensor; N]]) {
     let name = op.name();
     if op.infer(&Place::new(name, Site::Unknown), &operands[0].each_ref().map(HostTensor::ty)).is_err() {
@@ -339,7 +339,7 @@ fn a_checkpoint_is_computed_again() {
     assert_eq!(regions, 2, "forward and backward");
 }
 
-/// An op without derivative rules, defined as in another crate.
+/// An op without derivative rules, defined through [`CustomOp`](crate::ops::CustomOp) as another crate would do.
 #[derive(Debug)]
 struct Opaque;
 
@@ -374,7 +374,7 @@ fn an_op_from_outside_without_a_rule_is_an_error() {
     refused(|g| grad(g.input("x", "f32[]"), opaque), "NoDerivative", "implement `CustomOp::vjp`");
     let pushed = |g: &Builder| jvp(g.input("x", "f32[]"), g.input("v", "f32[]"), opaque).1;
     refused(pushed, "NoDerivative", "implement `CustomOp::jvp`");
-    // An op that the requested derivative does not pass through needs no rule.
+    // An op needs no rule if the requested derivative does not pass through it.
     let beside = |g: &Builder| {
         let (x, y) = (g.input("x", "f32[]"), g.input("y", "f32[]"));
         grad(x, |x| x * opaque(y))

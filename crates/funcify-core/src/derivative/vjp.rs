@@ -125,7 +125,8 @@ impl<'a> Tape<'a> {
         self.pull_through(&self.active, cotangents)
     }
 
-    /// Like [`pull`](Tape::pull), for a subset of the inputs that the tape was recorded for.
+    /// Like [`pull`](Tape::pull), but only for the inputs in `wrt`, a subset of those given to
+    /// [`record`](Tape::record).
     pub(crate) fn pull_to(&self, wrt: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&active_values(&self.graph, wrt), cotangents)
     }

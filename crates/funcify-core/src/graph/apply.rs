@@ -41,7 +41,7 @@ impl Graph {
         inline(&self.with_fresh_symbols().resized(&sizes), inputs)
     }
 
-    /// Determines the sizes of the symbols in the input types from the shapes of these values.
+    /// Determines the sizes of the symbols in the input types from the shapes of the given values.
     fn sizes_of(&self, at: &Place, inputs: &[Value]) -> Result<BTreeMap<Symbol, Dim>> {
         self.checked()?;
         if inputs.len() != self.inputs().len() {
@@ -140,8 +140,8 @@ mod tests {
         let rows = HostTensor::from([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]);
         let of_row =
             evaluate(&sum.grad("xs", GradOptions::new()).unwrap(), &[row, ones.clone()]).unwrap()[0].to_f64_vec();
-        // Each element has weight 1 in the next sum, and its weight is halved in each sum after that. The result
-        // contains each sum twice.
+        // Row `i` of `xs` has weight 1 in sum `i + 1`, weight 1/2 in sum `i + 2`, and so on. The result contains each
+        // sum twice.
         assert_eq!(of_row, [3.0, 2.0, 0.0]);
         assert_eq!(evaluate(&gradient, &[rows, ones]).unwrap()[0].to_f64_vec(), [3.0, 2.0, 0.0, 3.0, 2.0, 0.0]);
     }

@@ -1,5 +1,5 @@
 //! Binds the symbols of a graph's inputs: to integers when a program is called, and to dimensions when a graph is
-//! applied in another program.
+//! applied within another program.
 
 use super::*;
 

@@ -1,7 +1,7 @@
-//! Determines which ops certainly terminate without a run-time error.
+//! Determines which ops are certain to terminate without a run-time error.
 //!
-//! Moving an op that may fail must not cause it to run when the original program would not run it. For example, such
-//! an op must not be hoisted out of a loop, because the loop may have zero steps. An op that may fail must not be
+//! Moving an op that may fail must not make it run in cases where the original program would not run it. For example,
+//! such an op must not be hoisted out of a loop, because the loop may have zero steps. An op that may fail must not be
 //! removed if it would have run: the program would then return a value instead of the error.
 
 use smallvec::SmallVec;

@@ -1,4 +1,4 @@
-//! The checker. It verifies these invariants of a graph and of its bodies, and reports all violations:
+//! Checks the following invariants of a graph and of its bodies, and reports all violations:
 //!
 //! - **graph-c1** each value that a node, an input or an output refers to is in the graph, and so is each node that a
 //!   value refers to.
@@ -9,10 +9,9 @@
 //!   distinct, and so are the names of the outputs. In a body, names may repeat, because its arguments and results
 //!   are positional.
 //! - **graph-c6** static inputs are integer scalars, and are inputs of the whole program, not of a body.
-//! - **graph-c7** each symbol in the type of a value is in the type of an input, or is bound by an earlier
-//!   `bind_size`, or is the number of steps of an earlier loop. The number of steps is an operand of the loop, or is
-//!   known only after the loop has run. The same holds for each symbol in a loop's number of steps. An op never binds
-//!   a symbol that is already bound.
+//! - **graph-c7** each symbol in the type of a value or in a loop's number of steps occurs in the type of an input, is
+//!   bound by an earlier `bind_size`, or is the number of steps of an earlier loop. That number is an operand of the
+//!   earlier loop, or is known only after it has run. An op never binds a symbol that is already bound.
 //! - **graph-c8** the bodies of a loop and the branches of a switch satisfy all of these invariants.
 
 use super::tracer::is_identifier;
@@ -102,7 +101,7 @@ impl Checker<'_> {
         self.errors.push(Error::Invalid { at: at.boxed(), invariant: invariant.to_string(), component, found });
     }
 
-    /// Checks graph-c5.
+    /// Checks that names are identifiers, and that input and output names are distinct (graph-c5).
     fn names(&mut self) {
         let graph = self.graph;
         let at = Place::new("names", Site::Unknown);
@@ -129,7 +128,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks graph-c6 for one input.
+    /// Checks that a static input is an integer scalar and not an input of a body (graph-c6).
     fn input(&mut self, index: usize, value: ValueId, is_static: bool) {
         let Some(ty) = self.graph.try_ty(value).filter(|_| is_static) else { return };
         let at = Place::new("input", Site::Unknown);
@@ -214,7 +213,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks graph-c4 for one node.
+    /// Checks that the result types of a node are those of its type rule (graph-c4).
     fn types(&mut self, index: usize, node: &Node, at: &Place) {
         let graph = self.graph;
         let operands: Vec<TensorType> = node.inputs.iter().filter_map(|value| graph.try_ty(*value)).cloned().collect();
@@ -239,7 +238,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks graph-c7 for these symbols.
+    /// Checks that the given symbols are bound (graph-c7).
     fn bound(&mut self, at: &Place, component: &str, symbols: Vec<&Symbol>) {
         if let Some(symbol) = symbols.into_iter().find(|symbol| !self.symbols.contains(symbol)) {
             let found = format!("the symbol `{symbol}`, which has no size");

@@ -18,7 +18,7 @@ impl Node {
         }
     }
 
-    /// Returns whether running the node needs the size of one of these symbols.
+    /// Returns whether running the node needs the size of one of the given symbols.
     fn runs_with(&self, graph: &Graph, symbols: &[&Symbol]) -> bool {
         match &self.op {
             // call-c6: no result has a size that only a loop determines, so it suffices to check the nodes.
@@ -36,7 +36,7 @@ impl Live {
         Live::with(graph, |node| &node.inputs, |node, symbol| uses_any(graph, node, &[symbol]))
     }
 
-    /// Like `of`, but excludes values and nodes that only derivative rules use.
+    /// Like [`Live::of`], but excludes values and nodes that only derivative rules use.
     pub(super) fn of_run(graph: &Graph) -> Live {
         Live::with(graph, Node::run_operands, |node, symbol| node.runs_with(graph, &[symbol]))
     }
@@ -63,8 +63,8 @@ impl Live {
     }
 }
 
-/// Returns whether a node uses the size of one of these symbols: in its attributes, its number of steps, its results,
-/// or its bodies.
+/// Returns whether a node uses the size of one of the given symbols in its attributes, its number of steps, its
+/// results, or its bodies.
 pub fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
     let uses = |dim: &Dim| dim.symbols().iter().any(|symbol| symbols.contains(symbol));
     if symbols.is_empty() {

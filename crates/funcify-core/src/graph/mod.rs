@@ -103,7 +103,7 @@ struct ValueInfo {
     source: Source,
 }
 
-/// An op applied to values.
+/// A use of an op: the op, its operands and its results.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -174,7 +174,7 @@ pub struct Output {
     pub value: ValueId,
 }
 
-/// A tensor program, or the body of an op. Consists of inputs, nodes and outputs.
+/// A tensor program, or the body of an op. It consists of inputs, nodes and outputs.
 ///
 /// A graph is closed: its nodes use only its own values. A value that a loop's body captures is an operand of the loop
 /// and an input of the body.
@@ -325,7 +325,7 @@ impl Graph {
         self.ty(self.outputs[index].value)
     }
 
-    /// Pairs these values, one per output, with the names of the outputs.
+    /// Pairs the given values, one per output, with the names of the outputs.
     #[doc(hidden)]
     pub fn named_outputs(&self, values: impl IntoIterator<Item = Value>) -> Vec<(String, Value)> {
         self.outputs.iter().map(|output| output.name.clone()).zip(values).collect()
@@ -525,8 +525,8 @@ impl Graph {
         Graph::of_typed_op(["", "x", "y"], op.into(), types, Site::Unknown)
     }
 
-    /// Builds a graph that consists of a single op with inputs of these types. `names` contains the name of the graph,
-    /// the prefix of its input names, and the prefix of its output names. An index follows each prefix.
+    /// Builds a graph that consists of a single op with inputs of the given types. `names` contains the name of the
+    /// graph, the prefix of its input names, and the prefix of its output names. An index follows each prefix.
     #[doc(hidden)]
     pub fn of_typed_op(names: [&str; 3], op: Op, types: Vec<TensorType>, site: Site) -> Result<Graph> {
         let [name, input, output] = names;
@@ -538,7 +538,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Returns a copy of the graph with these outputs instead of its own.
+    /// Returns a copy of the graph with the given outputs instead of its own.
     #[doc(hidden)]
     pub fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
         Graph { outputs, ..self.clone() }

@@ -60,7 +60,7 @@ fn shorten(line: String) -> String {
     }
 }
 
-/// The names under which the values of one body are printed.
+/// The printed names of the values in one body.
 #[derive(Default)]
 pub(crate) struct Names(HashMap<ValueId, String>);
 
@@ -101,7 +101,7 @@ pub(crate) struct Printer {
     equations: Vec<usize>,
     depth: usize,
     taken: HashSet<String>,
-    /// For each name, the next number to try as a suffix.
+    /// The next number to try as a suffix of each name.
     numbered: HashMap<String, usize>,
     next_number: usize,
     /// If set, the printer uses this spelling for every op that has bodies.
@@ -114,8 +114,8 @@ impl Printer {
         self.lines.push(format!("{}{}", "  ".repeat(self.depth), text.as_ref()));
     }
 
-    /// Returns a unique name that is based on `name`, and marks it as taken. Returns a number if there is no valid
-    /// name.
+    /// Returns a unique name based on `name`, and marks it as taken. Returns a number if `name` is `None` or not an
+    /// identifier.
     fn claim(&mut self, name: Option<&str>) -> String {
         let Some(name) = name.filter(|name| is_identifier(name)) else {
             self.next_number += 1;

@@ -37,7 +37,8 @@ impl Graph {
         self.inputs.len() + self.outputs.len() + self.nodes.iter().map(of_node).sum::<usize>()
     }
 
-    /// Like [`pruned`](Graph::pruned), but also removes these inputs. Returns `None` if an output needs one of them.
+    /// Like [`pruned`](Graph::pruned), but also removes the given inputs. Returns `None` if an output needs one of
+    /// them.
     pub(crate) fn pruned_without(&self, inputs: Range<usize>) -> Option<Graph> {
         let inputs = (0..self.inputs.len()).map(|index| !inputs.contains(&index)).collect();
         let keep = Keep { inputs, outputs: vec![true; self.outputs.len()] };
@@ -46,7 +47,7 @@ impl Graph {
         self.restricted_to(&keep, &need)
     }
 
-    /// Returns, for each input, whether these outputs need it.
+    /// Returns, for each input, whether the given outputs need it.
     pub(crate) fn needed_inputs(&self, outputs: &[bool]) -> Vec<bool> {
         Need::of(self, false).add(self, outputs)
     }
@@ -99,7 +100,7 @@ pub(crate) struct PrunedOp {
 }
 
 /// The parts of a graph that a set of outputs needs. A body is visited again only if more of its outputs are needed.
-/// Without this rule, the work would multiply at each level of nesting.
+/// Otherwise, the work would grow exponentially with the nesting depth.
 pub(crate) struct Need {
     values: Vec<bool>,
     nodes: Vec<bool>,
@@ -124,7 +125,7 @@ impl Need {
         }
     }
 
-    /// Adds everything that these outputs need. Returns, for each input, whether it is needed.
+    /// Adds everything that the given outputs need. Returns, for each input, whether it is needed.
     pub(crate) fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = !self.is_visited;
         for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {

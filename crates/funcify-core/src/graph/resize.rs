@@ -1,5 +1,5 @@
-//! Replaces the symbols of a graph with sizes, and renames the symbols that its loops bind, so that the nodes can be
-//! inserted where those symbols are already bound (graph-c7).
+//! Replaces the symbols of a graph with sizes. Also renames the symbols that its loops bind, because the same symbols
+//! may already be bound where its nodes are inserted (graph-c7).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Graph {
         self.with_fresh(bound)
     }
 
-    /// Returns the graph with fresh symbols in place of all symbols that its loops bind, so that it can be inserted
+    /// Returns the graph with fresh symbols in place of all symbols that its loops bind, which allows it to be inserted
     /// among nodes whose symbols are not known yet.
     #[doc(hidden)]
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
@@ -68,8 +68,8 @@ impl Graph {
 }
 
 impl Op {
-    /// Returns the op with these symbols replaced by their sizes. Loops in its bodies bind fresh symbols instead of
-    /// their original ones.
+    /// Returns the op with the symbols in `sizes` replaced by their sizes. Loops in its bodies bind fresh symbols
+    /// instead of their original ones.
     #[doc(hidden)]
     pub fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
         let mut sizes: Replacements = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect();
@@ -121,8 +121,8 @@ mod tests {
         rows.broadcast_to(rows.shape()).sum(0) + size(rows.dim(0), DType::F64)
     }
 
-    /// Batches the gradient of a switch in which each branch has a loop that binds a symbol. The gradient contains
-    /// each branch twice, and the batched program runs all branches.
+    /// Batches the gradient of two `cond`s whose branches contain loops that bind symbols. The gradient contains each
+    /// branch twice, and the batched program runs all branches.
     #[test]
     fn branches_on_lanes_bind_symbols_of_their_own() {
         let one = Graph::build("one", |g| {

@@ -1,4 +1,4 @@
-//! Keeps track of the custom derivative rules that are being traced.
+//! Tracks the custom derivative rules that are being traced.
 
 use super::*;
 

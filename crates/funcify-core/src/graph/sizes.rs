@@ -1,4 +1,4 @@
-//! Rejects nodes with invalid dimensions when they are added, so that later passes never encounter such a dimension.
+//! Rejects nodes with invalid dimensions when they are added, so later passes never encounter an invalid dimension.
 
 use super::*;
 

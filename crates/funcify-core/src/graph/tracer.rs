@@ -31,7 +31,7 @@ impl From<Error> for Failed {
 /// A graph that is being traced, with its open bodies.
 struct Trace {
     bodies: Vec<OpenBody>,
-    /// The first error, if any. Nothing is added after an error.
+    /// The first error, if any. No ops are added after an error.
     error: Option<Error>,
     /// The number of fresh symbols created so far.
     fresh: usize,
@@ -74,7 +74,7 @@ impl OpenBody {
     }
 }
 
-/// On drop, closes the traces and bodies that the user's closure opened, even if the closure panics.
+/// A guard that closes the traces and bodies that the user's closure opened, even if the closure panics.
 struct Guard {
     traces: usize,
     bodies: usize,
@@ -103,7 +103,7 @@ pub fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> Res
     OpenGraph::new(name, site).trace(body)
 }
 
-/// Like `build`, for passes that rebuild `graph`. The new graph has the same name, which may be empty if `graph` is
+/// Like [`build`], for passes that rebuild `graph`. The new graph has the same name, which may be empty if `graph` is
 /// the body of an op.
 pub fn rebuild<T: Tree>(graph: &Graph, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
     OpenGraph::named(graph.name(), site, None).trace(body)
@@ -123,7 +123,7 @@ impl OpenGraph {
         Self::named(name, site, is_wrong.then(|| name_error(&at, "the graph", name, "it is not an identifier")))
     }
 
-    /// Opens a trace. If an error is given, the trace has failed from the start.
+    /// Opens a trace. If `error` is given, the trace counts as failed from the start.
     fn named(name: &str, site: Site, error: Option<Error>) -> Self {
         let guard = open_guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
@@ -181,7 +181,7 @@ pub(crate) struct ClosedBody {
 }
 
 impl BodyTrace {
-    /// Opens a body with these parameters. Returns the open body and the values of the parameters.
+    /// Opens a body with the given parameters. Returns the open body and the values of the parameters.
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = open_guard();
         let values = in_trace(|trace| {
@@ -201,7 +201,7 @@ impl BodyTrace {
         (BodyTrace { guard, at: at.clone() }, or_failed(values, params.len()))
     }
 
-    /// Closes the body with these results. Returns its graph and the values that it captured.
+    /// Closes the body with the given results. Returns its graph and the values that it captured.
     pub(crate) fn close(self, outputs: &[(String, Value)]) -> Result<ClosedBody, Failed> {
         in_trace(|trace| {
             trace.add_outputs(&self.at, outputs)?;
@@ -409,7 +409,7 @@ pub(crate) fn depth() -> usize {
     with_trace(|trace| trace.bodies.len()).unwrap_or(0)
 }
 
-/// Marks the innermost body as part of this custom derivative rule.
+/// Marks the innermost body as part of the given custom derivative rule.
 pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
     with_trace(|trace| {
         if let Some(body) = trace.bodies.last_mut() {

@@ -1,10 +1,10 @@
-//! Formats the elements of tensors, such as `1.5` or `[1.0, nan]`. The text determines each element exactly.
+//! Formats the elements of tensors, such as `1.5` or `[1.0, nan]`. The text determines each number exactly.
 
 use super::{HostTensor, Storage};
 use crate::types::{nearest_bf16, nearest_f16};
 
-/// Formats the elements of a tensor: a single element for a scalar, and otherwise a flat list in row-major order. The
-/// text determines every element exactly, except that all NaNs are printed alike.
+/// Formats the elements of a tensor: a single element for a scalar, or a flat list in row-major order for any other
+/// tensor. The text determines every element exactly, except that all NaNs are printed alike.
 pub(crate) fn print_elements(tensor: &HostTensor) -> String {
     let elements: Vec<String> = match tensor.storage() {
         Storage::Bool(elements) => elements.iter().map(bool::to_string).collect(),

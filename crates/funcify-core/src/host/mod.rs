@@ -61,7 +61,7 @@ impl Scalar {
             (_, DType::Bool) => Scalar::Bool(self.as_bool()),
             (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
             (_, _) if dtype.is_int() => Scalar::Int(self.as_i64()),
-            // Going through f64 would round twice.
+            // Converting through f64 would round twice.
             (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
             (Scalar::Int(x), DType::F16 | DType::BF16) => Scalar::Float(round_integer_to_odd(x)),
             _ => Scalar::Float(self.as_f64()),
@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(rounded.get(0), Scalar::Float(f64::from(0.1f32)));
     }
 
-    /// Tests numbers that are one f64 ulp away from the midpoint of two neighbouring 16-bit floats.
+    /// Tests numbers that are one f64 ULP away from the midpoint of two neighbouring 16-bit floats.
     #[test]
     fn narrow_floats_are_rounded_once() {
         for (dtype, digits) in [(DType::F16, 11), (DType::BF16, 8)] {

@@ -1,8 +1,8 @@
-//! The ops of funcify. Each op, or table of elementwise ops, has a file of its own with its rules, its text form and
-//! its tests.
+//! The ops of funcify. Each op or table of elementwise ops has its own file, which contains its rules, its text form
+//! and its tests.
 //!
-//! The set of ops is a closed enum, [`Op`], so that an op with a missing rule does not compile. Users add ops in other
-//! crates through the variant [`Op::Custom`].
+//! The set of ops is a closed enum, [`Op`], so an op with a missing rule does not compile. Other crates add ops through
+//! the variant [`Op::Custom`].
 //!
 #![doc = include_str!("numerics.md")]
 
@@ -64,10 +64,11 @@ pub trait OpRules: OpText {
         self.text_name()
     }
 
-    /// Applies the type rule: infers the types of the results. An error names the rejected operand and the reason.
+    /// Applies the type rule: infers the types of the results. The error names the rejected operand and states the
+    /// reason.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
-    /// Computes the results for the reference evaluator. The implementation is deliberately slow and simple. `outputs`
+    /// Computes the results for the reference evaluator. Implementations are deliberately slow and simple. `outputs`
     /// are the inferred types.
     fn eval(
         &self,
@@ -171,7 +172,7 @@ impl Op {
     }
 }
 
-/// A type that identifies an op: the op's struct or, for an op in a table, the marker type of its row.
+/// A type that identifies an op. This is the op's struct or, for an op in a table, the marker type of its row.
 ///
 /// [`funcify!`](crate::funcify) registers lowering rules by this type.
 ///
@@ -236,7 +237,7 @@ pub fn all_names() -> Vec<&'static str> {
     names
 }
 
-/// Converts a failure to evaluate a dimension at run time into an error of the op at `at`.
+/// Converts a failure to evaluate a dimension at run time into an error that names the op at `at`.
 #[doc(hidden)]
 pub fn no_size(at: &Place, error: SizeError) -> Error {
     let fix = "call with sizes for which it is 0 or more";
@@ -369,7 +370,7 @@ fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
 }
 
 /// Builds a tensor of the given shape from elements of `x`. The element at `index` is read from the same index of `x`,
-/// except that its index along `axis` is `position(index)`.
+/// except that the index along `axis` is `position(index)`.
 fn gather_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
     let element = |index: &[usize]| {
         let mut source = index.to_vec();

@@ -41,7 +41,7 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
         DType::U32 => text.parse::<u32>().ok().map(|e| Scalar::Int(e.into())),
         DType::I32 => text.parse::<i32>().ok().map(|e| Scalar::Int(e.into())),
         DType::I64 => text.parse().ok().map(Scalar::Int),
-        // Going through f64 would round twice.
+        // Parsing as f64 first would round twice.
         DType::F32 => text.parse::<f32>().ok().map(|e| Scalar::Float(e.into())),
         DType::F16 => half(&text, |e| nearest_f16(e).to_f64()),
         DType::BF16 => half(&text, |e| nearest_bf16(e).to_f64()),

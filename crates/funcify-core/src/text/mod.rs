@@ -38,9 +38,10 @@
 //! ```
 //!
 //! The first form is for ops with named bodies, the second for ops with a single unnamed body, such as a scan. In the
-//! second form, each parameter has a line with the rows that it reads and the operand or result that contains them, and
-//! each write has a line with the row that it writes. Any other results follow the op's own keyword. Empty parts are
-//! omitted. Inside a body, the values after `with` keep their outer names. The step index is always called `t`.
+//! second form, lines before the equations declare the parameters and the rows of operands or results that they read,
+//! and lines after the equations write rows of results. Results of the body that are not written follow the op's own
+//! keyword. Empty parts are omitted. Inside a body, the values after `with` keep their outer names. The step index is
+//! always called `t`.
 //!
 //! A scan has the attributes `steps`, `until`, `order=down` and `unroll=3`. Checkpointing is set by `policy=save_all`,
 //! `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and truncated backpropagation
@@ -58,8 +59,8 @@
 //! `bind_size %n {size=$1}` has no results. It binds the symbol `$1` to the value of `%n`, so that later lines can use
 //! it, as in `%0: f32[$1] = slice %xs {axis=0, start=0, limit=$1, step=1}`.
 //!
-//! A switch contains its branches as blocks, each of which ends with its results. If the selector is a boolean, `false`
-//! selects case 0:
+//! A switch contains one block per branch, and each block ends with the results of its branch. If the selector is a
+//! boolean, `false` selects case 0:
 //!
 //! ```text
 //! %y: f32[] = switch %p {
@@ -89,8 +90,8 @@
 //! }
 //! ```
 //!
-//! An associative scan lists its leaves, and contains the function that combines two elements. It may have
-//! `order=down`:
+//! An associative scan lists its leaves, and contains the function that combines two elements. It may have the
+//! attribute `order=down`:
 //!
 //! ```text
 //! %p: f32[T], %h: f32[T] = associative_scan %a, %b {order=down} {

@@ -61,7 +61,7 @@ fn marked_line(text: &str, site: Site) -> Vec<String> {
     let Site::Text { line, column } = site else { return Vec::new() };
     let shown = text.split('\n').nth(line - 1).unwrap_or_default().trim_end();
     let skipped = if shown.chars().count() <= SHOWN_WIDTH { 0 } else { (column - 1).saturating_sub(SHOWN_WIDTH / 2) };
-    // Tabs are copied, so that the caret is below the right character.
+    // Tabs are copied to keep the caret below the right character.
     let blank = |c: char| if c == '\t' { c } else { ' ' };
     let before: String = shown.chars().skip(skipped).take(column - 1 - skipped).map(blank).collect();
     let padding = " ".repeat((column - 1 - skipped).saturating_sub(before.chars().count()));

@@ -62,8 +62,8 @@ impl Parser {
         self.cursor.expect_line_end()
     }
 
-    /// Creates the error for an op or body whose first line does not end with an opening brace, as in the syntax of
-    /// earlier versions.
+    /// Creates the error for an op or body whose first line does not end with an opening brace, which earlier versions
+    /// of the syntax allowed.
     fn wrong_head(&self, spelling: &Spelling) -> Error {
         let attributes = match spelling.attributes {
             [] => String::new(),

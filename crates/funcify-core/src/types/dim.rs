@@ -182,7 +182,7 @@ impl Dim {
         i64::try_from(sum).map_err(|_| too_large())
     }
 
-    /// Replaces each symbol that is bound in `sizes` with its size.
+    /// Returns the dimension with each symbol that is bound in `sizes` replaced with its size.
     pub fn substitute(&self, sizes: &Sizes) -> Dim {
         let mut terms = Vec::with_capacity(self.terms.len());
         for (monomial, coefficient) in &self.terms {
@@ -200,7 +200,8 @@ impl Dim {
         if self.beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
     }
 
-    /// Replaces symbols with dimensions, simultaneously.
+    /// Returns the dimension with the symbols in `by` replaced simultaneously. Symbols inside a replacement are not
+    /// replaced again.
     #[doc(hidden)]
     pub fn replaced(&self, by: &Replacements) -> Dim {
         let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));

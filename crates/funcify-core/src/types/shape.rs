@@ -21,7 +21,7 @@ use super::{DType, Dim, SizeError, Sizes};
 pub struct Shape(Arc<[Dim]>);
 
 impl Shape {
-    /// Creates a shape with these dimensions.
+    /// Creates a shape with the given dimensions.
     pub fn new(dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
         Shape(dims.into_iter().map(Into::into).collect())
     }
@@ -66,7 +66,7 @@ impl Shape {
         self.value(&Sizes::new()).ok()
     }
 
-    /// Replaces each symbol that is bound in `sizes` with its size.
+    /// Returns the shape with each symbol that is bound in `sizes` replaced with its size.
     pub fn substitute(&self, sizes: &Sizes) -> Shape {
         Shape(self.0.iter().map(|dim| dim.substitute(sizes)).collect())
     }

@@ -76,7 +76,7 @@ impl Value {
     /// ```
     #[track_caller]
     pub fn softplus(self) -> Value {
-        // The formula holds for either value of the predicate, so derivatives of every order are correct at 0.
+        // Both cases of the formula equal log(1 + exp(x)) for every x, so derivatives of every order are correct at 0.
         let is_positive = self.gt(0.0);
         select(is_positive, self, 0.0) + select(is_positive, -self, self).exp().log1p()
     }
@@ -130,7 +130,7 @@ impl Value {
     /// ```
     #[track_caller]
     pub fn hypot(self, right: Value) -> Value {
-        // The length cancels out, so derivatives can treat it as a constant.
+        // The factor `length` cancels out, so derivatives can treat it as a constant.
         let length = magnitude(self, right);
         let sum = (self / length).square() + (right / length).square();
         let is_zero = sum.eq(0.0);

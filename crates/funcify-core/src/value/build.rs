@@ -169,7 +169,7 @@ pub fn iota(size: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Iota { size: size.into(), dtype }, &[], Site::caller())
 }
 
-/// Returns a dimension as a scalar that the program can compute with.
+/// Returns a dimension as a scalar of type `dtype`, for use in computations.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -255,7 +255,7 @@ mod tests {
 
     const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-    /// Evaluates a function at these inputs.
+    /// Evaluates a function at the given inputs.
     fn results<const N: usize>(inputs: [HostTensor; N], f: impl Fn([Value; N]) -> Vec<Value>) -> Vec<HostTensor> {
         let graph = Graph::build("f", |g| {
             let mut number = 0;
@@ -275,8 +275,8 @@ mod tests {
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
-            // The last number, scaled down to 1.3 units in the last place, rounds to 1 unit. An additional rounding
-            // in an earlier step could yield 2 units.
+            // The last number, scaled down to 1.3 ULP, rounds to 1 ULP. An additional rounding in an earlier step could
+            // yield 2 ULP.
             [power, -power * 1.5, power * 1.998046875, power * 1.3]
         });
         let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];

@@ -1,7 +1,7 @@
 //! Traced values, with their operators and methods.
 //!
 //! The methods broadcast their operands by NumPy's rules, and add the necessary ops. Dtypes are never promoted: a Rust
-//! number takes the dtype of the value that it is combined with.
+//! number takes the dtype of the other operand.
 
 mod activations;
 mod build;
@@ -31,7 +31,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, TensorType};
 use operand::{broadcast_batches, common_shape, normal_axis};
 
-/// Returns the results, or `count` failed values after an error. Used by user-facing functions.
+/// Returns the results, or `count` failed values after an error, which the open trace has already recorded.
 pub(crate) fn or_failed(results: Result<Vec<Value>, Failed>, count: usize) -> Vec<Value> {
     results.unwrap_or_else(|failed| vec![failed.into(); count])
 }

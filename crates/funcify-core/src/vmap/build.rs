@@ -246,7 +246,7 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
     tree::rebuild_or_failed(&ys, batched)
 }
 
-/// Traces `body` on one lane of these leaves. Returns the graph and the result of the body. The inputs of the graph
+/// Traces `body` on one lane of the given leaves. Returns the graph and the result of the body. The inputs of the graph
 /// are one lane of each mapped leaf, followed by the captured values.
 pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     at: &Place,

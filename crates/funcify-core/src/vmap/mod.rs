@@ -114,8 +114,8 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
     Ok(replayed.outputs()?)
 }
 
-/// Like [`inline`], for a body that runs only in the lanes where `mask` is `true`. Ignores sizes that are
-/// bound in other lanes.
+/// Like [`inline`], for a body that runs only in the lanes where `mask` is `true`. In all other lanes, the sizes that
+/// the body binds count as 0.
 pub(crate) fn inline_where(
     mask: Option<Value>,
     graph: &Graph,

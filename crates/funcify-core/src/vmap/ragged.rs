@@ -1,16 +1,16 @@
 //! Ragged values: values whose size differs between lanes, because a loop has a different number of steps in each
 //! lane, or because `bind_size` binds different sizes.
 //!
-//! - **ragged-c1** a ragged value is stored with the largest size of all lanes. A lane's own elements are the first
-//!   ones along the ragged axis. The elements after them are padding, whose values are never visible.
+//! - **ragged-c1** a ragged value is stored with the largest size of all lanes. A lane's own elements come first along
+//!   the ragged axis. The elements after them are padding, whose values are never visible.
 //! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that shift
 //!   elements mask the padding, and no cotangent flows from padding to values without padding.
 //! - **ragged-c3** the elements that an op reads exist in each lane. The types must prove this, because padding would
 //!   hide missing elements at run time.
 //!
-//! This module contains the rules that batch ragged values. The rules of loops are next to their other rules. An op
-//! without a rule for ragged values rejects them. Outputs must not be ragged either, because all lanes of a tensor
-//! have the same size.
+//! This module contains the rules that batch ragged values. Loop ops keep their ragged rules next to their other rules.
+//! An op without a rule for ragged values rejects them. Outputs must not be ragged either, because all lanes of a
+//! tensor have the same size.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,9 @@ fn slope(dim: &Dim, symbol: &Symbol) -> Dim {
     dim.replaced(&BTreeMap::from([(symbol.clone(), Dim::symbol(symbol) + 1)])) - dim
 }
 
-/// Returns an upper bound on the dimension over all lanes (ragged-c1). If the dimension increases with a symbol, the
-/// symbol is replaced with its largest size; if it decreases, with 0. Returns `None` if the direction is unknown.
+/// Returns an upper bound on the dimension over all lanes (ragged-c1). Replaces a symbol with its largest size if the
+/// dimension increases with the symbol, and with 0 if the dimension decreases. Returns `None` if the direction is
+/// unknown.
 pub(crate) fn padded(dim: &Dim) -> Option<Dim> {
     let mut sizes = BTreeMap::new();
     for SizeByLane { symbol, largest, .. } in sizes_by_lane() {
@@ -91,8 +92,8 @@ pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + sizes_of_lanes(&rest)?.value }))
 }
 
-/// Returns a mask of this shape that is `true` for the first `own` elements of each lane along `axis`. `axis` does not
-/// count the batch axis; `shape` includes it.
+/// Returns a mask of shape `shape` that is `true` for the first `own` elements of each lane along `axis`. `axis` does
+/// not count the batch axis; `shape` includes it.
 fn own_elements_mask(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
@@ -178,8 +179,7 @@ pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol
     sizes_by_lane().into_iter().find(uses).map(|size| size.symbol)
 }
 
-/// Applies the batching rule to a node that uses this ragged symbol. Rejects the node if it has no rule for ragged
-/// values.
+/// Batches a node that uses the ragged symbol `symbol`. Rejects the node if its op has no rule for ragged values.
 pub(super) fn batch(
     graph: &Graph,
     node: &Node,

@@ -10,8 +10,8 @@
 //!
 //! [`Setting::body`] chooses the fastest kind. To add a kind, add a file here and a variant of `Kind`.
 //!
-//! The checker of plans has its own model of register code (`proof/registers.rs`). It checks every version of register
-//! code to which a loop may be lowered ([`register_codes`]), including versions that are not faster than tiles.
+//! The plan checker has its own model of register code (`proof/registers.rs`). It checks every version of register code
+//! that a loop may be lowered to ([`register_codes`]), even versions that are slower than tiles.
 //!
 //! **Invariant:** all kinds compute bit-identical results.
 
@@ -64,7 +64,7 @@ pub(crate) struct Setting<'p> {
 #[derive(Clone, Debug)]
 pub(crate) struct Body<T> {
     kind: Kind<T>,
-    /// The location of each operand in the first iteration of all loops.
+    /// The location of each operand in the first iteration of every loop.
     starts: Vec<Start>,
     /// The estimated time of an iteration, in nanoseconds.
     nanoseconds: u64,
@@ -175,7 +175,7 @@ impl Setting<'_> {
             Step::Do(instruction) => instruction.elements(),
             Step::EndUnless(_) => 1.0,
         });
-        // Register code has no overhead per instruction.
+        // Register code has no per-instruction overhead.
         let nanoseconds = (elements.sum::<f64>() * NS_PER_REGISTER_OP).ceil() as u64;
         Body { kind, starts, nanoseconds }
     }
@@ -232,9 +232,9 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     code
 }
 
-/// Returns every version of register code to which a loop may be lowered: for the interpreter with vectors, for the
+/// Returns every version of register code that a loop may be lowered to: for the interpreter with vectors, for the
 /// interpreter with single elements, and for translation to machine code. Each version comes with the number of
-/// elements in a register. Used in proofs, and therefore independent of cost.
+/// elements in a register. Proofs use this function, so it ignores costs.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

@@ -6,13 +6,13 @@ use crate::plan::{Instruction, Node, Op, Operand};
 pub(crate) struct PlannedLoop<'p> {
     /// The steps of an iteration.
     pub(crate) steps: Vec<Step<'p>>,
-    /// The trip counts of the enclosing loops and of this loop, the outermost first.
+    /// The trip counts of the enclosing loops and of this loop, outermost first.
     pub(crate) times: &'p [usize],
 }
 
 impl<'p> PlannedLoop<'p> {
     /// Converts a node to a planned loop. Returns `None` if it is not a loop, or contains loops or choices. `times`
-    /// holds the trip counts of the enclosing loops and of this loop, the outermost first.
+    /// holds the trip counts of the enclosing loops and of this loop, outermost first.
     pub(crate) fn of(node: &'p Node, times: &'p [usize]) -> Option<Self> {
         let steps = match node {
             Node::Loop { body, .. } => steps(body)?,

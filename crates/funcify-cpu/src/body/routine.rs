@@ -28,7 +28,8 @@ use funcify_body::machine::{Machine, Translation, Work};
 const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 const NS_PER_CALL: f64 = 300.0;
-/// The minimum saving per call, in nanoseconds, for which a loop is translated. Translation takes about a millisecond.
+/// The minimum time that machine code must save per call, in nanoseconds, for a loop to be translated. Translation
+/// takes about a millisecond.
 const MIN_GAIN_NS: f64 = 20_000.0;
 /// The expected number of iterations of a loop without a bound.
 const EXPECTED_ITERATIONS: usize = 1000;
@@ -222,8 +223,8 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
         };
         self.builder.begin();
-        // First emits the loads from regions that the code never stores to, because a load waits for pending stores
-        // whose addresses have the same low bits.
+        // First emits the loads from regions without stores, because a load waits for pending stores whose addresses
+        // have the same low bits.
         let stored: Vec<usize> =
             ops_with_verb(code, Verb::Store).map(|op| code.streams[usize::from(op.to)].region).collect();
         let is_early =
@@ -488,8 +489,8 @@ machine_arithmetic! {
         (power(first), power(second))
     };
     exponent_field(bits: Bits) -> Value = |builder| {
-        // Converts the field, a small integer, to a float: ORs it into the fraction bits of `whole`, whose lowest
-        // fraction bit has the value 1, and subtracts `whole`.
+        // Converts the exponent field, a small integer, to a float: ORs it into the fraction bits of `whole`, whose
+        // lowest fraction bit has the value 1, and then subtracts `whole`.
         let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
         let whole = builder.number(T::WHOLE);
         let bits = builder.bits(whole);
@@ -499,7 +500,8 @@ machine_arithmetic! {
     };
 }
 
-/// Shifts the integer n into the exponent field: adds the rounder, which leaves n in the low bits, and shifts them up.
+/// Shifts the integer `n` into the exponent field. Adding the rounder leaves `n` in the low bits, which are then
+/// shifted left.
 fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     let rounder = builder.number(T::ROUNDER);
     let sum = builder.add(n, rounder);

@@ -27,7 +27,7 @@ pub(super) fn cost(steps: &[Step<'_>], width: usize) -> f64 {
     NS_PER_INSTRUCTION * steps.len() as f64 + NS_PER_VECTOR * vectors as f64
 }
 
-/// Returns the start of each operand of an instruction: the destination first, and then the sources.
+/// Returns the start of each operand of an instruction: first the destination, then the sources.
 pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) -> impl Iterator<Item = Start> {
     let spans = instruction.spans::<T>().expect("the plan was checked: every operand has a span");
     let operands = std::iter::once(&instruction.to).chain(&instruction.from).zip(spans);
@@ -117,7 +117,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
     if !elementwise {
         return run_non_elementwise(simd, &mut access, target);
     }
-    // One match arm per operand count, which avoids a loop over the operands.
+    // Uses one match arm per operand count, to avoid a loop over the operands.
     let sources = match from.len() {
         1 => [access.source(0), Source::Same, Source::Same],
         2 => [access.source(0), access.source(1), Source::Same],

@@ -195,7 +195,7 @@ struct PlainTerms<'a, T, C> {
     columns: C,
 }
 
-/// Terms that are the lanes of each row, times one element per row. The fold is a sum.
+/// Terms that are the lanes of each row, multiplied by one element per row. Only sums have such terms.
 #[derive(Clone, Copy)]
 struct Scaled<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -203,7 +203,7 @@ struct Scaled<'a, T, C> {
     columns: C,
 }
 
-/// Terms that are the lane-by-lane products of two operands. The fold is a sum.
+/// Terms that are the lane-by-lane products of two operands. Only sums have such terms.
 #[derive(Clone, Copy)]
 struct Products<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -322,7 +322,7 @@ impl<T: Float> WithSimd for &mut FoldLanes<'_, T> {
 
 impl<T: Float> FoldLanes<'_, T> {
     /// Folds rows that are shorter than a vector, element by element. The rows have `LANES` lanes, or any number if
-    /// `LANES` is 0. The additions of different rows do not wait for each other.
+    /// `LANES` is 0. Additions in different rows are independent of each other, so the processor can overlap them.
     #[inline(always)]
     fn short_rows<S: Simd, const LANES: usize>(&mut self, simd: S) {
         match self.fold {
@@ -415,7 +415,7 @@ impl<T: Float> FoldLanes<'_, T> {
     }
 }
 
-/// Folds elements whose order does not matter: repeatedly folds one half into the other.
+/// Folds elements in any order, by repeatedly folding one half into the other.
 #[inline(always)]
 fn in_halves<T: Float>(fold: Fold, elements: &mut [T]) -> T {
     let mut half = elements.len() / 2;

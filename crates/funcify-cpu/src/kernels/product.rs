@@ -20,7 +20,7 @@ pub const fn packed_len<T>(k: usize, n: usize) -> usize {
     k * n.next_multiple_of(MAX_PANEL_BYTES / size_of::<T>())
 }
 
-/// A left operand, and the packed right operand that it is multiplied by.
+/// The operands of one matrix product: a left operand and a packed right operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factor<'a, T> {
     /// The elements of the left operand. Row r is `left[r * stride..][..k]`.

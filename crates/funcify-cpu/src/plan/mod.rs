@@ -1,4 +1,5 @@
-//! The instruction set of the engine: the planner produces it, and the [`Executor`](crate::Executor) runs it.
+//! The instruction set of the engine. The planner emits plans in this instruction set, and the
+//! [`Executor`](crate::Executor) runs them.
 //!
 //! A [`Plan`] computes results from inputs of known sizes. All floats of a plan have the same type. It is a list of stages
 //! that run one after the other. A stage divides a parallel axis into parts, and runs a program ([`Nodes`]) on each.
@@ -19,8 +20,8 @@
 //!   stage with a single part sees all these regions as one, with `count * units` units, and can therefore add up the
 //!   partial sums.
 //!
-//! The elements of a region have a [`Type`]. In most plans, all regions hold floats, which also represent masks and small
-//! integers. Other integers are in regions of their own type.
+//! The elements of a region have a [`Type`]. In most plans, all regions hold floats, which also represent masks and
+//! small integers. Other integers are stored in regions of their own type.
 //!
 //! Scratch memory is aligned to 64 bytes and keeps its contents between calls, but a plan may only rely on elements
 //! that it has written in the same call. All registers of a program may be in the same scratch region.
@@ -139,7 +140,7 @@ pub struct Plan {
 /// A matrix of elements that programs read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// The memory that the region is in.
+    /// The memory that contains the region.
     pub place: Storage,
     /// The number of units. In a sequence, each step is a unit. With [`Split::Parts`], this is the number per part.
     pub units: usize,
@@ -151,7 +152,7 @@ pub struct Region {
     pub ty: Type,
 }
 
-/// Identifies the memory that a region is in.
+/// Identifies the memory that contains a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
     /// An input of the caller, which is read-only. Several regions may be in the same input.
@@ -248,9 +249,9 @@ pub struct FusedNode {
 pub struct Evaluation {
     /// The op.
     pub op: Arc<GraphOp>,
-    /// The operands, each with its type, whose shape is known.
+    /// The operands and their types, whose shapes are known.
     pub inputs: Vec<(Operand, TensorType)>,
-    /// The results, each with its type, whose shape is known.
+    /// The results and their types, whose shapes are known.
     pub outputs: Vec<(Operand, TensorType)>,
     /// The sizes that the op's attributes may refer to.
     pub sizes: Sizes,
@@ -408,9 +409,9 @@ pub const MAX_BLOCKS: usize = 256;
 pub struct Operand {
     /// The index of the region.
     pub region: usize,
-    /// The unit where the operand starts, in the first iteration of all loops.
+    /// The unit where the operand starts, in the first iteration of every loop.
     pub unit: usize,
-    /// The number of units that the operand moves per iteration of each loop, the outermost first.
+    /// The number of units that the operand moves per iteration of each loop, outermost first.
     pub steps: [isize; DEPTH],
     /// The offset of the first element within the unit, or within the part's columns of the unit.
     pub offset: usize,

@@ -1,8 +1,8 @@
 //! Estimates the cost of a program, and chooses the number of parts accordingly.
 //!
 //! The constants were measured with `cargo bench -p funcify-cpu` on one core of a server. A wrong constant makes plans
-//! slower but does not affect results. `Instruction::nanoseconds` uses twice these values. It determines how long
-//! a compiled loop runs between two checks for cancellation, and overestimating that time is safe.
+//! slower but does not affect results. `Instruction::nanoseconds` uses constants that are twice as large. Its estimates
+//! determine how long a compiled loop runs between two checks for cancellation, so overestimating the time is safe.
 
 use funcify_core::ops::{Creation, Op, Product};
 
@@ -15,7 +15,7 @@ const NS_PER_ELEMENT: f64 = 0.1;
 const NS_PER_TERM: f64 = 0.015;
 /// The minimum estimated time of a program, in nanoseconds, for which several threads pay off.
 const MIN_NS_FOR_THREADS: f64 = 200_000.0;
-/// The minimum number of rows of a matrix product per part, and of matrices in a batch.
+/// The minimum number of matrix rows per part in a product, and of matrices per part in a batch.
 const MIN_ROWS_PER_PART: usize = 12;
 const MIN_MATRICES_PER_PART: usize = 2;
 /// The minimum number of lanes per part if the parallel axis is innermost. Shorter rows fill few vectors.
@@ -39,7 +39,7 @@ struct Cost {
     width: usize,
 }
 
-/// Returns the number of parts to divide a program into along its parallel axis.
+/// Returns the number of parts into which to divide a program along its parallel axis.
 pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, is_innermost: bool) -> usize {
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
@@ -52,8 +52,8 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, is_inne
     match (cost.has_products, cost.has_batches && !is_innermost) {
         (true, _) => least(MIN_ROWS_PER_PART),
         (false, true) => least(MIN_MATRICES_PER_PART),
-        // Uses the smallest number of parts such that the data of each part fits in the cache. Few parts keep rows
-        // long.
+        // Uses the smallest number of parts such that the data of each part fits in the cache. The fewer the parts, the
+        // longer their rows.
         (false, false) => {
             let lanes = if is_innermost { MIN_LANES_PER_PART.min(labels.size() / 2) } else { 1 };
             let mut divisors = divisors.filter(|parts| labels.size() / parts >= lanes);
@@ -84,7 +84,7 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, tim
                 cost.has_products |= is_loop && !is_batch;
                 NS_PER_TERM * elements(result) * shape(node.inputs[0]).last().copied().unwrap_or(1) as f64
             }
-            // These ops cost nothing: they only change addresses, or are constants.
+            // These ops are free, because they are constants or only change addresses.
             OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_) | Movement::Transpose(_)) => continue,
             OpClass::Movement(Movement::Slice(_)) | OpClass::Creation(Creation::Constant(_)) => continue,
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => touched,

@@ -28,7 +28,7 @@ use crate::plan::repeat;
 const MAX_INSTRUCTIONS: usize = 1 << 14;
 
 /// The minimum size of an axis that becomes a loop instead of being unrolled. The first limit applies to outermost
-/// loops. The second one applies to nested loops, whose addresses are recomputed each time they start.
+/// loops. The second limit applies to nested loops, whose addresses are recomputed each time the loop starts.
 const MIN_LOOP_SIZES: [usize; 2] = [4, 33];
 
 /// The maximum number of lanes in a short row. In a short row, the overhead per row dominates the cost of a kernel of
@@ -42,9 +42,10 @@ pub(super) struct Emitter {
     pub(super) blocks: Blocks,
     /// The scratch memory that all parts share, and the scratch memory of one part.
     memory: [Memory; 2],
-    /// The indices of the two regions for these memories.
+    /// The indices of the regions that contain these two memories.
     registers: [usize; 2],
-    /// The scratch memory of integers: its type, `true` if each part has its own, the memory, and the region.
+    /// The scratch memory of integers: the element type, a flag that is `true` if each part has its own memory, the
+    /// memory, and the index of its region.
     integers: Vec<(Type, bool, Memory, usize)>,
     /// The size of an element in bytes.
     element: usize,
@@ -118,7 +119,7 @@ impl Emitter {
         }
     }
 
-    /// Returns an operand for the element `holds`, which holds a condition.
+    /// Returns an operand for the element that holds a condition.
     pub(super) fn condition(&self, holds: &View) -> Operand {
         self.operand(holds, 0, &[], 0, Across::Element)
     }
@@ -169,7 +170,7 @@ impl Emitter {
         self.reserve_ordered(shape, level, &order, ty)
     }
 
-    /// Reserves memory for a tensor with elements of type `ty`, whose axes are in the given order in memory, the outermost
+    /// Reserves memory for a tensor with elements of type `ty`, whose axes are in the given order in memory, outermost
     /// first.
     pub(super) fn reserve_ordered(&mut self, shape: &[usize], level: usize, order: &[usize], ty: Type) -> View {
         with_axis_order(self.reserve_typed(shape, level, ty), order, |_| true)
@@ -267,8 +268,8 @@ impl Emitter {
         self.push_nodes(level, node, views, first, (row, across), rest)
     }
 
-    /// Adds the nodes that `make` returns for operands, like [`push`](Emitter::push). `first` holds the offset of each
-    /// operand from the start of its view.
+    /// Adds nodes in the same way as [`push`](Emitter::push), but calls `make` to create each node from its operands.
+    /// `first` holds the offset of each operand from the start of its view.
     fn push_nodes(
         &mut self,
         level: usize,
@@ -420,18 +421,19 @@ impl Emitter {
         self.push(views[0].level, op, size, views, (&row, &across), &axes_except(axes, [rows, lanes]))
     }
 
-    /// Returns the view if its last axis with more than one element is contiguous or broadcast, or else a copy.
+    /// Returns the view if its last axis with more than one element is contiguous or broadcast, and a copy otherwise.
     pub(super) fn in_lanes(&mut self, view: &View) -> Result<View> {
         let last = (0..view.shape.len()).rev().find(|axis| view.shape[*axis] > 1);
         if last.is_none_or(|axis| matches!(view.strides[axis], 0 | 1)) { Ok(view.clone()) } else { self.copied(view) }
     }
 
-    /// Returns the view if none of its axes is reversed, or else a copy.
+    /// Returns the view if none of its axes is reversed, and a copy otherwise.
     pub(super) fn without_reversed_axes(&mut self, view: &View) -> Result<View> {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
-    /// Copies the views for which `must` returns `true`, and returns all views. Returns `None` if no view was copied.
+    /// Copies the views for which `must` returns `true`. Returns all views, with the copies in place of the originals,
+    /// or `None` if no view was copied.
     fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>> {
         if !views.iter().any(|view| must(view)) {
             return Ok(None);
@@ -447,7 +449,7 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns the matrices if their rows are contiguous, or else a copy.
+    /// Returns the matrices if their rows are contiguous, and a copy otherwise.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
         let last = matrix.shape.len() - 1;
         let has_rows = matrix.strides[last] == 1 || matrix.shape[last] == 1;
@@ -493,7 +495,7 @@ impl Emitter {
         let axes = matrix.shape.len() - 2;
         let [k, n] = [matrix.shape[axes], matrix.shape[axes + 1]];
         let len = if self.element == size_of::<f32>() { packed_len::<f32>(k, n) } else { packed_len::<f64>(k, n) };
-        // A matrix that is broadcast is packed once.
+        // A broadcast matrix is packed only once.
         let is_own = |axis: usize| source.strides[axis] != 0;
         let own: Vec<usize> = (0..axes).map(|axis| if is_own(axis) { source.shape[axis] } else { 1 }).collect();
         let packed = self.reserve(&[own.as_slice(), &[len]].concat(), matrix.level);
@@ -577,7 +579,7 @@ impl Emitter {
     }
 }
 
-/// Returns the leading axes of views, whose sizes are `sizes`. Omits axes of size 1.
+/// Returns the leading axes of views, which have the given sizes. Omits axes of size 1.
 fn batch_axes(views: &[&View], sizes: &[usize]) -> Vec<Axis> {
     let axis = |(axis, size): (usize, &usize)| Axis {
         size: *size,

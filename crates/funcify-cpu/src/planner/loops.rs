@@ -29,12 +29,12 @@ enum BufferRows {
     None,
     /// All rows. The range `returned` is the result.
     Trace { all: View, returned: Range<usize> },
-    /// Only the most recent rows, the oldest first. The last `returned` of them are the result.
+    /// Only the most recent rows, oldest first. The last `returned` of them are the result.
     AtHand { rows: View, returned: usize },
 }
 
 impl BufferRows {
-    /// Returns the trace that a carry is read from, or an error if the buffer does not store all its rows.
+    /// Returns the trace that holds a carry, or an error if the buffer does not store all its rows.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),
@@ -76,7 +76,7 @@ struct Loop<'a> {
 /// A range of a scan's steps that becomes one loop of the plan.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// The number of steps before the first of these steps.
+    /// The number of steps of the scan before this range.
     from: usize,
     /// The number of steps in a strip, if a loop over strips surrounds the steps.
     strip: Option<usize>,
@@ -104,7 +104,7 @@ impl Planner {
         let steps = scan.steps.value(&self.sizes).map_err(|_| declined("an unknown number of steps"))?;
         let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
         let own = scan.operands();
-        // Only invariants can be static integers.
+        // Only loop-invariant operands can be static integers.
         let invariants: Vec<Argument> = operands[own.invariants.clone()].to_vec();
         let tensors = operands[..own.invariants.start].iter().map(Argument::parts);
         let mut operands = tensors.collect::<Result<Vec<Vec<View>>>>()?;
@@ -510,7 +510,8 @@ impl Planner {
     }
 }
 
-/// Finds a row of the concatenation of `parts`. Returns the tensor that contains it, and its index within that tensor.
+/// Finds a row of the concatenation of `parts`. Returns the tensor that contains the row, and the row's index within
+/// that tensor.
 fn find_row(parts: &[View], mut row: usize) -> (&View, usize) {
     let mut index = 0;
     while index + 1 < parts.len() && row >= parts[index].shape[0] {

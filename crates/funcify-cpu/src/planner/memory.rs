@@ -17,7 +17,7 @@ pub(super) struct Register {
     /// The index of the register among all registers of the same memory.
     pub(super) number: usize,
     pub(super) start: usize,
-    /// The length that was requested if the range is small, or else the length of the range.
+    /// The requested length if the range is small, and the length of the range otherwise.
     len: usize,
     memory: Rc<RefCell<Allocator>>,
 }

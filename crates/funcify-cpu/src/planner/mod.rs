@@ -9,8 +9,8 @@
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
 //!
-//! At first, every value is planned as floats, which represent small integers exactly. If that is not possible, integers
-//! get types of their own: see `ops/typed.rs`.
+//! At first, the planner represents every value as floats, which are exact for small integers. If that is not possible,
+//! integers get types of their own: see `ops/typed.rs`.
 //!
 //! The planner rejects unsupported ops by name, before anything runs.
 
@@ -103,13 +103,13 @@ pub enum Division {
 }
 
 impl Division {
-    /// Returns the minimum size at which loops lay out the parallel axis innermost.
+    /// Returns the minimum size of a parallel axis that loops lay out innermost.
     fn min_lanes(self) -> usize {
         if self == Division::Always { 2 } else { 8 }
     }
 
-    /// Returns the minimum number of floats for which a body is faster than an instruction per op, because the operands
-    /// do not fit into the L1 cache together.
+    /// Returns the minimum number of floats for which a fused body is faster than one instruction per op. At this size,
+    /// the operands no longer fit into the L1 cache together.
     fn min_floats(self) -> usize {
         if self == Division::Always { 33 } else { 4096 }
     }
@@ -119,8 +119,8 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns the minimum number of integers for which a tensor that consists of several views is read in place, and the
-    /// minimum number of lanes per box of a body that reads it.
+    /// Returns the minimum number of integers in a tensor of several views that is read in place, and the minimum
+    /// number of lanes in each box of a body that reads such tensors.
     fn min_in_place(self) -> (usize, usize) {
         if self == Division::Always { (2, 1) } else { (256, 128) }
     }
@@ -272,8 +272,8 @@ fn plan_parts(
     Ok(GraphPlan { plan, dtype, reads, types, constants, results, refuses: refusal.is_some() })
 }
 
-/// Returns the order of the axes in memory, the outermost first, of the operands that have a separate element for each
-/// lane. Returns `None` if there are none, or if one of them is in row-major order.
+/// Returns the memory order of the axes, outermost first, of the first operand that has a separate element for each
+/// lane. Returns `None` if there is no such operand, or if any of them is in row-major order.
 fn common_order(shape: &[usize], operands: &[View]) -> Option<Vec<usize>> {
     let long = |axis: &usize| shape[*axis] > 1;
     let is_full =
@@ -400,8 +400,8 @@ impl Planner {
         }
     }
 
-    /// Reserves memory for a value that is written at `level`. Its axes are in the same order as those of the operands
-    /// that it is computed from, lane by lane, if these have another order than row-major.
+    /// Reserves memory for a value that instructions at `level` write. If the operands of an op that works lane by lane
+    /// are not in row-major order, the value gets the same memory order as the operands.
     fn reserve(&mut self, graph: &Graph, value: ValueId, shape: &[usize], level: usize, operands: &[View]) -> View {
         let innermost = if level > 1 { self.innermost(graph, value) } else { None };
         let ty = self.representation(graph, value);
@@ -477,8 +477,8 @@ impl Planner {
         self.is_number(dtype) || self.ranges.is_exact(graph, value)
     }
 
-    /// Returns `true` if the plan supports a value: as a float if [`can_represent`](Planner::can_represent) says so, and
-    /// otherwise as an integer, if integers may have types of their own.
+    /// Returns `true` if the plan supports a value: as floats if [`can_represent`](Planner::can_represent) returns
+    /// `true`, and as integers if these may have types of their own.
     fn supports(&self, graph: &Graph, value: ValueId) -> bool {
         self.is_typed || self.can_represent(graph, value)
     }
@@ -498,7 +498,7 @@ impl Planner {
         Ok(self.typed_region(place, tensor.shape(), label, type_of(tensor.dtype())))
     }
 
-    /// Returns `true` if the plan represents every value of this dtype as a number.
+    /// Returns `true` if the plan represents all values of this dtype as floats, regardless of their range.
     fn is_number(&self, dtype: DType) -> bool {
         dtype.is_float() || dtype == DType::Bool
     }

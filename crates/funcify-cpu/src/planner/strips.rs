@@ -81,7 +81,7 @@ impl Planner {
     }
 
     /// Adds the product AᵀB of a matrix A `[k, m]` and a matrix B `[k, n]` to a state: at the end of the strip if the
-    /// sum may be deferred (order-c3), or else immediately.
+    /// sum may be deferred (order-c3), and immediately otherwise.
     pub(super) fn sink(&mut self, state: View, sides: [View; 2], may_wait: bool) -> Result<()> {
         let strip = self.strip.as_ref().filter(|strip| may_wait && state.level == strip.level);
         let Some(Strip { level, full, .. }) = strip else {

@@ -12,9 +12,9 @@ use super::*;
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) region: usize,
-    /// The layout of the tensor in the first iteration of all loops.
+    /// The layout of the tensor in the first iteration of every loop.
     pub(super) layout: TensorLayout,
-    /// The number of elements that the view moves per iteration of each loop, the outermost first.
+    /// The number of elements that the view moves per iteration of each loop, outermost first.
     pub(super) steps: [isize; DEPTH],
     /// The level at which the tensor is computed: 0 is before the parts, 1 is in a part, and 2 is in its outermost
     /// loops.

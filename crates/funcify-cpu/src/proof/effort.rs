@@ -1,4 +1,4 @@
-//! Limits the work of a proof. Debug builds have a small budget, and tests of plans a much larger one.
+//! Limits the work of a proof. Debug builds have a small budget, and tests of plans have a much larger one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

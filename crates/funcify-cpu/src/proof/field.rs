@@ -1,8 +1,8 @@
 //! Arithmetic modulo the prime 2^61 - 1.
 //!
-//! 2 has order 61 in this field, so multiplying by a power of two rotates the bits. Every finite float maps to an
-//! element: its mantissa times a power of two. Every element maps to a signed number: elements up to half of the prime
-//! are nonnegative, and larger elements are negative. Small integers therefore compare as usual.
+//! The number 2 has order 61 in this field, so multiplying by a power of two rotates the bits. Every finite float maps
+//! to an element: its mantissa times a power of two. Every element maps to a signed number: elements up to half of the
+//! prime are nonnegative, and larger elements are negative. Small integers therefore compare as usual.
 
 /// The modulus, a prime.
 pub(super) const PRIME: u64 = (1 << 61) - 1;

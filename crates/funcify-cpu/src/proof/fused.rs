@@ -50,7 +50,8 @@ impl Interpreter<'_> {
     }
 }
 
-/// Returns the dtype with the values of a type. The narrower floats that a float type may hold are rounded separately.
+/// Returns the dtype that has the same values as a type. Rounding to narrower floats, which a float type may also hold,
+/// is a separate step.
 pub(super) fn dtype(ty: Type) -> DType {
     match ty {
         Type::Float => DType::F64,

@@ -1,8 +1,8 @@
-//! Evaluates a graph over the field, node by node, by a separate rule for each op.
+//! Evaluates a graph over the field, node by node, with a separate rule for each op.
 //!
-//! The evaluation is independent of how programs run. Ops that only move elements use their reference implementation,
-//! on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`, and loops and
-//! switches are in `loops.rs`.
+//! The evaluation does not depend on how backends run programs. Ops that only move elements use their reference
+//! implementation, on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`, and
+//! loops and switches are in `loops.rs`.
 
 use std::collections::HashSet;
 use std::rc::Rc;

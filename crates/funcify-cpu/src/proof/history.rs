@@ -1,9 +1,9 @@
-//! Records which instruction wrote each cell of a faulty plan, to report two instructions in the error.
+//! Records which instruction wrote each cell of a faulty plan. The error reports two of these instructions.
 //!
-//! The first is the earliest instruction that contributed to the wrong result and wrote a value that the graph never
-//! computes. The second is the last instruction that wrote the operands of the first. The graph never computes partial
-//! sums either, but they end up in a sum that it does compute. Operands of a value that the graph computes are
-//! therefore not reported.
+//! The first reported instruction is the earliest one that contributed to the wrong result and wrote a value that the
+//! graph never computes. The second reported instruction is the last one that wrote the operands of the first. The
+//! graph never computes partial sums either, but they end up in a sum that it does compute. The error therefore does
+//! not report operands of a value that the graph computes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,8 +17,8 @@ use crate::plan::{Instruction, Op, Plan};
 struct Event<'p> {
     place: Position,
     instruction: &'p Instruction,
-    /// The regions that the instruction read, each with the event that last wrote the cells read, or `None` if no event
-    /// wrote them. An instruction that wrote several of these cells is listed only once per region.
+    /// The regions that the instruction read, each with the event that last wrote the cells that were read, or `None`
+    /// if no event wrote them. An instruction that wrote several of these cells is listed only once per region.
     sources: Vec<(usize, Option<usize>)>,
 }
 

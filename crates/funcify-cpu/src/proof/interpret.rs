@@ -17,7 +17,7 @@ pub(super) enum Stop {
     Budget,
     /// An instruction reads or writes past the end of a region.
     OutOfBounds(String),
-    /// Register code computes different values than the instructions that it was lowered from.
+    /// Register code computes different values than the instructions of its loop.
     Registers(String),
 }
 

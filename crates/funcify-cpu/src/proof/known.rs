@@ -38,7 +38,7 @@ pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
     let is_cancelled =
         || ActiveHandles::current().check(&Place::new("check", Site::Unknown), Progress::Uncounted).is_err();
     if matches!(verdict, Verdict::Unknown(_)) && is_cancelled() {
-        // Drops the result of a cancelled proof: a later call may have more time.
+        // Drops the result of a cancelled proof, because a later call may be able to finish it.
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
     verdict

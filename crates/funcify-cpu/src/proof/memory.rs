@@ -34,7 +34,7 @@ pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
     /// Allocates memory. Each cell gets a distinct value, returned by `uncomputed`, which marks the cell as
-    /// uninitialized. The caller fills in the inputs.
+    /// uninitialised. The caller fills in the inputs.
     pub(super) fn new(plan: &Plan, mut uncomputed: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {

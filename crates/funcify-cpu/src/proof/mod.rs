@@ -19,10 +19,10 @@
 //!
 //! If the two sides round to narrower floats at different points, as for sums that are rounded only once, the proof
 //! omits rounding, and its result says so. If there is no proof, because an op has no rule or the proof would take too
-//! long, the plan is run on random inputs, and its results are compared with those of the reference evaluator
+//! long, the checker runs the plan on random inputs, and compares the results with those of the reference evaluator
 //! (`running.rs`).
 //!
-//! A plan that fails is a bug in funcify. The error names an instruction that computed a value which the graph does not
+//! A plan that fails is a bug in funcify. The error names an instruction that computed a value that the graph does not
 //! compute, and the instructions that wrote its operands (`history.rs`).
 
 mod effort;

@@ -229,7 +229,7 @@ impl Model {
     }
 }
 
-/// Returns a sort key for numbers, in which the infinities are the extremes.
+/// Returns a sort key for numbers. The infinities have the lowest and the highest key.
 fn rank(x: u64) -> i64 {
     match x {
         INFINITY => i64::MAX,

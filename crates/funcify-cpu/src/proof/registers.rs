@@ -57,7 +57,7 @@ impl<'p> Registers<'p> {
     }
 
     /// Returns every version of a loop's register code. `times` holds the trip counts of the enclosing loops and of
-    /// this loop, the outermost first.
+    /// this loop, outermost first.
     pub(super) fn lower(&self, node: &Node, times: &[usize]) -> Lowered {
         let planned = PlannedLoop::of(node, times);
         planned.map_or_else(Vec::new, |planned| (self.codes)(self.regions, &planned, self.machine)).into()

@@ -19,7 +19,8 @@ pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor
 /// The number of runs, on different random inputs, whose results must be correct.
 const RUNS: usize = 2;
 
-/// The time limit for a run of the plan or of the reference evaluator, because a loop might not end for some inputs.
+/// The time limit for a run of the plan or of the reference evaluator. A limit is necessary, because a loop might not
+/// end for some inputs.
 pub(crate) const RUN_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// The ranges of random float inputs, each as its center and half its width. A loop that does not end for inputs from
@@ -43,7 +44,7 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
         match run(&inputs) {
             Ok(Some(found)) => match difference(&expected, &found, 1.0) {
                 None => runs += 1,
-                // Ill-conditioned: rounding errors alone can explain the difference.
+                // The results are ill-conditioned: rounding errors alone can explain the difference.
                 Some(_) if !is_steady(subject, &inputs, &expected) => {}
                 Some((output, element)) => {
                     let name = &subject.graph.outputs()[output].name;

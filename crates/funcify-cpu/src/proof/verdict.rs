@@ -12,7 +12,7 @@ pub(super) enum Verdict {
     Proved,
     /// Like `Proved`, but only if rounding to narrower floats is ignored.
     ProvedUpToRounding,
-    /// There is no proof, but test runs of the plan returned the right results.
+    /// The plan has no proof, but returned the right results in test runs.
     Validated,
     /// The plan could not be checked, for the given reason.
     Unknown(String),

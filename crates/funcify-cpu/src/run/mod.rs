@@ -80,7 +80,7 @@ impl<T> SliceMut<'_, T> {
 #[derive(Clone, Debug)]
 pub(crate) struct Programs<T> {
     stages: Arc<[Vec<Prepared<T>>]>,
-    /// For each stage, `true` if it runs on the thread pool, although it has a single part.
+    /// For each stage, `true` if it runs on the thread pool even though it has a single part.
     is_pooled: Arc<[bool]>,
     machine: Machine,
 }
@@ -124,7 +124,7 @@ impl<T: Element> Executor<T> {
         Ok(Executor::of(plan, Programs { stages, is_pooled, machine }))
     }
 
-    /// Creates an executor for a checked plan that already has programs, with its own scratch memory.
+    /// Creates an executor with its own scratch memory, for a checked plan whose programs already exist.
     pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
         let size = |region: &Region, is_float: bool| match is_float == (region.ty == Type::Float) {
             true => region.scratch_elements() * region.ty.size(1),
@@ -292,7 +292,7 @@ fn regions_of<'a, T, E>(
     regions.collect()
 }
 
-/// A function that returns the items of an input: its elements if it has floats, or else its bytes.
+/// A function that returns the items of an input: its elements if they are floats, and its bytes otherwise.
 type Items<'a, T, E> = fn(&Slice<'a, T>) -> &'a [E];
 
 /// Returns an input before it is split. `size` is the number of items per element.
@@ -330,7 +330,7 @@ fn bytes_of<'a, T>(slice: &Slice<'a, T>) -> &'a [u8] {
     }
 }
 
-/// Reborrows the outputs into two lists, of floats and of integers, so that each region can take its output.
+/// Reborrows the outputs into a list of floats and a list of integers, so that each region can take its output.
 fn reborrow_outputs<'a, T>(outputs: &'a mut [SliceMut<'_, T>]) -> (Outputs<'a, T>, Outputs<'a, u8>) {
     let (mut floats, mut integers): (Outputs<'a, T>, Outputs<'a, u8>) = Default::default();
     for output in outputs {

@@ -1,8 +1,8 @@
-//! Runs a fused body on several threads, each on some pieces of its lanes. The lanes are independent, so the results are
-//! those of a single thread.
+//! Runs a fused body on several threads, each on some pieces of its lanes. The lanes are independent, so the number of
+//! threads does not affect the results.
 //!
-//! A thread that sleeps takes longer to wake up than most bodies take to run. Therefore, the other threads of the pool
-//! wait actively while a program with such bodies runs ([`with_helpers`]).
+//! Waking a sleeping thread takes longer than running most bodies. Therefore, the other threads of the pool spin while
+//! a program with such bodies runs ([`with_helpers`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::views::{Range, View};
 
 /// The minimum estimated time of a piece, in nanoseconds.
 const MIN_NS_PER_PIECE: f64 = 5_000.0;
-/// The minimum estimated time, in nanoseconds, of the bodies of a program that may run in pieces, and their minimum share
-/// of the whole program, for which the program runs on the thread pool. Passing it to the pool takes about 20
-/// microseconds, and threads that wait actively slow down others.
+/// The minimum estimated time, in nanoseconds, of the bodies that may run in pieces, and their minimum share of the
+/// program's time, for which a program runs on the thread pool. Handing a program over to the pool takes about 20
+/// microseconds, and spinning threads slow down other threads.
 const MIN_NS_FOR_POOL: f64 = 400_000.0;
 const MIN_SHARE_FOR_POOL: f64 = 0.25;
 /// The maximum number of pieces.
@@ -28,10 +28,11 @@ const MAX_PIECES: usize = 16;
 /// The estimated time per lane, in nanoseconds: of an op, and of a function of one float.
 const NS_PER_OP: f64 = 0.1;
 const NS_PER_FUNCTION: f64 = 0.5;
-/// If there is only one axis, the number of lanes of a piece is a multiple of this number: a whole number of cache lines.
+/// If there is only one axis, the number of lanes of a piece is a multiple of this number, so that a piece fills whole
+/// cache lines.
 const LANES_PER_LINE: usize = 64;
-/// The number of times that a thread without work looks for work before it lets others run, and before it sleeps for
-/// [`NAP`] in between.
+/// The number of unsuccessful attempts to find work after which an idle thread yields to other threads, and the number
+/// after which it sleeps for [`NAP`] between attempts.
 const MAX_SPINS: u32 = 2_000;
 const MAX_YIELDS: u32 = 4_000;
 const NAP: Duration = Duration::from_micros(50);
@@ -93,7 +94,7 @@ impl Pieces {
         let pieces = (nanoseconds(fused) / MIN_NS_PER_PIECE) as usize;
         let size = *fused.sizes().first()?;
         let unit = if fused.sizes().len() == 1 { LANES_PER_LINE } else { 1 };
-        // One piece for each thread, so that a thread finds in its cache what it wrote before.
+        // Creates at most one piece per thread, so that each thread finds the data that it wrote earlier in its cache.
         let pieces = pieces.min(rayon::current_num_threads()).min(MAX_PIECES).min(size / unit);
         if pieces < 2 {
             return None;
@@ -129,8 +130,8 @@ impl Pieces {
         are_apart
     }
 
-    /// Borrows the memory of the streams in regions of floats if `are_floats` is set, or else of those in regions of
-    /// integers. Returns `false` if the pieces would access the same memory.
+    /// Borrows the memory of the streams in regions of floats if `are_floats` is set, and in regions of integers
+    /// otherwise. Returns `false` if the pieces would access the same memory.
     fn borrow<'m, E: Pod>(
         &self,
         views: &'m mut [View<'_, E>],
@@ -165,7 +166,7 @@ impl Pieces {
             if stored.windows(2).any(|pair| pair[0].end > pair[1].start) {
                 return false;
             }
-            // Cuts the region at each stored range. The gaps between them can be read by all pieces.
+            // Cuts the region at each stored range. All pieces may read the gaps between them.
             let mut gaps: SmallVec<[(usize, &'m [E]); 32]> = SmallVec::new();
             match view {
                 View::Read(data) if stored.is_empty() => gaps.push((0, data)),
@@ -216,8 +217,8 @@ pub(super) fn pays_off(program: Estimate) -> bool {
     program.on_threads > MIN_NS_FOR_POOL && program.on_threads > MIN_SHARE_FOR_POOL * program.all
 }
 
-/// Returns `true` if the pool has several threads, and the current thread does not belong to it. If it does, the caller
-/// already uses the pool.
+/// Returns `true` if the pool has several threads, and the current thread does not belong to it. A caller on a thread
+/// of the pool already uses the pool.
 pub(super) fn is_pool_free() -> bool {
     rayon::current_num_threads() > 1 && rayon::current_thread_index().is_none()
 }
@@ -239,7 +240,7 @@ pub(super) fn with_helpers(run: impl FnOnce() + Send) {
     rayon::join(program, || help_with(rayon::current_num_threads().min(MAX_PIECES) - 1, &is_done));
 }
 
-/// Makes `count` threads help. (Unlike tasks of a scope, those of `join` need no allocation.)
+/// Makes `count` threads help. Uses `rayon::join`, because the tasks of a scope would be allocated on the heap.
 fn help_with(count: usize, is_done: &AtomicBool) {
     match count {
         0 => {}

@@ -102,7 +102,7 @@ fn condition(setting: &Setting<'_>, holds: &Operand) -> Start {
     Start::of(&setting.layouts, holds, 1, 0)
 }
 
-/// The assumed number of iterations of a loop that a condition ends, if that is less than its bound.
+/// The assumed number of iterations of a loop that a condition ends, unless the bound of the loop is smaller.
 const ASSUMED_ITERATIONS: usize = 16;
 
 /// The estimated run time of a program, in nanoseconds.
@@ -122,7 +122,8 @@ impl Estimate {
     fn of_node<T>(run: &Run<T>) -> Self {
         let zero = Estimate::default();
         match run {
-            // The time until the next check for cancellation is estimated at twice the expected time.
+            // The estimate of a body is about twice the expected time, because it also determines how often to check
+            // for cancellation.
             Run::Body(times, body) => {
                 Estimate { all: *times as f64 * body.nanoseconds() as f64 / 2.0, on_threads: 0.0 }
             }

@@ -23,7 +23,8 @@ use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op, Operand
 use crate::views::{Range, Start, View, borrow};
 use funcify_body::float::Float;
 
-/// The estimated nanoseconds per lane of a fused body, and per element that the reference evaluator computes.
+/// The estimated times in nanoseconds: per op and lane of a fused body, and per element of an op in the reference
+/// evaluator.
 const NS_PER_LANE: f64 = 1.0;
 const NS_PER_EVALUATION: f64 = 50.0;
 
@@ -199,7 +200,7 @@ impl<T: MathTable> Memory<'_, '_, T> {
     }
 }
 
-/// Runs an op by the reference evaluator.
+/// Runs an op in the reference evaluator.
 fn evaluate<T: MathTable + Item>(evaluation: &Evaluation, memory: &mut Memory<'_, '_, T>) {
     let Evaluation { op, inputs, outputs, sizes, .. } = evaluation;
     let shape = |ty: &funcify_core::TensorType| ty.shape.value(&Sizes::new()).expect("the planner knows all sizes");
@@ -300,7 +301,7 @@ fn run_instruction<T: MathTable + Item>(
     types: &[Type],
 ) {
     let float = size_of::<T>();
-    // The data moves between regions of one type. Only the index may have another type.
+    // The data moves between regions of the same type. Only the index may have a different type.
     let last = ranges.len() - 1;
     let of_index = matches!(instruction.op, Op::Take { .. } | Op::Put { .. } | Op::Scatter { .. }).then_some(last);
     if types[0] == Type::Float {
@@ -336,7 +337,7 @@ fn run_instruction<T: MathTable + Item>(
     }
 }
 
-/// The reason why reading an operand does not fail.
+/// The `expect` message for reading an operand.
 const APART: &str = "the plan was checked: instructions on integers do not read their destination";
 
 fn along<I: Integer>(instruction: &Instruction, to: &mut [u8], x: &[u8], index: Index<'_>, second: Option<&[u8]>) {

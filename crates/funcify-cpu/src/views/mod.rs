@@ -1,8 +1,8 @@
 //! The elements of each region that are visible to a part, and the slices that an instruction borrows from them.
 //!
-//! The destination of an instruction splits its region into the elements before it and the elements after it. Any
-//! other operand in the same region is on one of these sides. This allows borrowing one mutable slice and any number
-//! of shared slices from the same region without copies.
+//! The destination of an instruction splits its region into the elements before it and the elements after it. Any other
+//! operand in the same region lies on one of these two sides. An instruction can therefore borrow one mutable slice and
+//! any number of shared slices from the same region, without copies.
 
 mod start;
 
@@ -100,7 +100,7 @@ impl<T> View<'_, T> {
 }
 
 impl<T> View<'_, T> {
-    /// Returns the elements of a range, mutably.
+    /// Returns the elements of a range as a mutable slice.
     #[inline(always)]
     pub(crate) fn write(&mut self, range: Range) -> &mut [T] {
         match self {

@@ -56,13 +56,13 @@ impl Layout {
     }
 }
 
-/// The location of an operand in the first iteration of all loops.
+/// The location of an operand in the first iteration of every loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) region: usize,
     range: Range,
     block: isize,
-    /// The stride per iteration of each loop, the outermost first.
+    /// The stride per iteration of each loop, outermost first.
     moves: [isize; DEPTH],
 }
 

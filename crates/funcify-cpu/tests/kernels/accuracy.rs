@@ -1,4 +1,4 @@
-//! The maximum error of each function, in units in the last place, over intervals and at their ends.
+//! Tests the maximum error of each function in units in the last place (ULP), over intervals and at their ends.
 
 use funcify_core::ops::special;
 use funcify_cpu::kernels::{Binary, Unary};
@@ -186,8 +186,8 @@ fn cube_roots() {
     assert!(worst::<f64>(Unary::Cbrt, f64::cbrt, &[[1e-320, 1e-308], [1e300, 1.7e308]]) <= 1.0);
 }
 
-/// Improves the reference value of the inverse error function, which is off by up to 7 units in the last place, by a
-/// Newton step.
+/// Returns the inverse error function. Improves the reference value, which is off by up to 7 units in the last place,
+/// with a Newton step.
 fn erf_inv(x: f64) -> f64 {
     let y = special::erf_inv(x);
     let slope = std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp();
@@ -204,14 +204,14 @@ fn error_functions() {
     bounded(Unary::Erfc, special::erfc, [2.5, 4.0], &intervals);
     assert!(worst::<f64>(Unary::Erfc, special::erfc, &[[10.0, 27.3], [26.5, 27.3]]) <= 4.0);
     let intervals = [[-1.0, 1.0], [-1e-3, 1e-3], [-1e-38, 1e-38], [0.99, 1.0], [-1.0, -0.99999], [0.999_999, 1.0]];
-    // The scalar instruction set uses the reference.
+    // The scalar instruction set uses the less accurate reference implementation.
     bounded(Unary::ErfInv, erf_inv, [2.0, 8.0], &intervals);
     let vectors: Vec<Machine> = Machine::all().into_iter().filter(|machine| machine.name() != "plain").collect();
     assert!(worst_on::<f64>(&vectors, Unary::ErfInv, erf_inv, &intervals) <= 3.0);
     assert!(worst_on::<f64>(&vectors, Unary::ErfInv, erf_inv, &[[1.0 - 1e-9, 1.0], [1.0 - 1e-13, 1.0]]) <= 3.0);
 }
 
-/// Returns the maximum error of an op with two operands on random points of rectangles, on all instruction sets.
+/// Returns the maximum error of an op with two operands at random points of rectangles, on all instruction sets.
 fn worst_of_two<T: Ulp>(op: Binary, exact: Exact, rectangles: &[[f64; 4]]) -> f64 {
     let mut worst = (0.0, T::ZERO, T::ZERO);
     for (index, [left, right, bottom, top]) in rectangles.iter().enumerate() {
@@ -245,7 +245,7 @@ fn powers() {
     assert!(worst_of_two::<f32>(Binary::Pow, f64::powf, &rectangles) <= 1.5);
     assert!(worst_of_two::<f64>(Binary::Pow, f64::powf, &rectangles) <= 1.0);
     assert!(worst_of_two::<f64>(Binary::Pow, f64::powf, &[[0.5, 2.0, -1100.0, 1100.0], [0.0, 1e300, 0.9, 1.1]]) <= 1.0);
-    // Negative numbers to integer powers.
+    // Raises negative numbers to integer powers.
     for machine in Machine::all() {
         let x: Vec<f32> = numbers(1000, -9.0, -0.1, 3);
         for power in -30..30 {

@@ -1,4 +1,4 @@
-//! Kernels with various rows, lanes, strides and kinds of operands, compared with plain loops.
+//! Compares kernels with plain loops, for various numbers of rows and lanes, strides and kinds of operands.
 
 use funcify_cpu::kernels::{Binary, Fold, Recurrence, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Op, Operand, Plan, Split, Storage};

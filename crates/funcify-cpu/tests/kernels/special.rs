@@ -1,4 +1,5 @@
-//! Special values: inputs for which `funcify-core` specifies the result, and the ends of the functions' ranges.
+//! Tests special values: inputs for which `funcify-core` specifies the result, and the ends of the range of each
+//! function.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary};
 use funcify_cpu::plan::Op;

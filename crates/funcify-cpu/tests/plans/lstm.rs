@@ -1,4 +1,5 @@
-//! A long short-term memory: gates i, f, g, o from z = x · W + h · U + b; then c = f c + i g and h = o tanh(c).
+//! A long short-term memory (LSTM) network: gates i, f, g, o from z = x · W + h · U + b; then c = f c + i g and h = o
+//! tanh(c).
 
 use funcify_cpu::kernels::{Binary, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};

@@ -1,4 +1,5 @@
-//! Hand-written plans that resemble the planner's. The expected results of each plan are computed by a plain f64 loop.
+//! Hand-written plans that resemble those of the planner. The expected results of each plan are computed by a plain f64
+//! loop.
 
 mod lstm;
 mod rnn;

@@ -26,7 +26,7 @@ use funcify_core::types::TensorType;
 use super::removed_states::{State, StateRows, read_as_sequence, remove_states, states};
 use super::*;
 
-/// The maximum number of states in a map.
+/// The maximum number of states that one affine map combines.
 const MAX_MIXED_STATES: usize = 2;
 
 /// Replaces states that are affine recurrences with associative scans.
@@ -39,14 +39,14 @@ pub(crate) fn affine(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_as_scans(scan, &recurrences, operands))
 }
 
-/// Describes how a value of the body depends on the states.
+/// The dependence of a value of the body on the states.
 #[derive(Clone)]
 enum Form {
     /// The value depends only on sequences and invariants.
     Known,
-    /// The value is a sum of these states, with optional factors and an optional addend that depend on no state.
+    /// The value is a sum of the given states, with optional factors and an optional addend that depend on no state.
     Affine { states: BTreeSet<usize>, is_scaled: bool, is_shifted: bool },
-    /// Any other dependency.
+    /// The value depends on the states in any other way.
     Other,
 }
 
@@ -116,7 +116,7 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
         Form::Affine { states, is_scaled, is_shifted } => Some((states, *is_scaled, *is_shifted)),
         _ => None,
     };
-    // Merges the groups that share a state.
+    // Merge the groups that share a state.
     let mut groups: Vec<BTreeSet<usize>> = Vec::new();
     for number in 0..all.len() {
         let mut group = BTreeSet::from([number]);
@@ -147,7 +147,7 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     groups.into_iter().map(|group| group.into_iter().map(|number| all[number]).collect()).collect()
 }
 
-/// Removes the given states from the loop. The rest of the loop reads their rows as sequences.
+/// Removes the given states from the loop. The remaining loop reads their rows as sequences.
 fn emit_as_scans(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let mut all = Vec::new();
@@ -272,7 +272,8 @@ impl Maps {
         let mut leaves = Vec::new();
         for (number, sum) in self.sums.iter().enumerate() {
             for (other, factor) in sum[..count].iter().enumerate() {
-                // The initial value needs factors of the right shape. They do not affect any result.
+                // The row of the initial value needs factors of the right shape, although they do not affect any
+                // result.
                 let one = full(self.row.shape.clone(), self.row.dtype, f64::from(u8::from(number == other)));
                 let (one, factors) = (one.unsqueeze(0), rows(*factor));
                 leaves.push(concat(&if scan.reverse { [factors, one] } else { [one, factors] }, 0));
@@ -290,7 +291,7 @@ impl Maps {
     }
 }
 
-/// Returns a flag for each value of the body: `true` if the value depends on one of these states.
+/// Returns a flag for each value of the body: `true` if the value depends on one of the given states.
 fn depends_on_states(body: &Graph, states: &[State]) -> Vec<bool> {
     let mut depends = vec![false; body.values().count()];
     states.iter().for_each(|state| depends[state.before.index()] = true);

@@ -1,11 +1,13 @@
 //! Moves invariant work out of the branches of switches inside a loop, so that it runs once before the loop. This is
 //! loop-invariant code motion of speculatable work, as in LLVM's `LICM`.
 //!
-//! It saves work if the loop runs the branch more than once, and costs one extra evaluation if the branch never runs.
+//! The rule saves work if the loop runs the branch more than once, and costs one extra evaluation if the branch never
+//! runs.
 //!
-//! Precondition: the ops cannot fail, because the branch may not run. They use only operands of the switch that depend
-//! only on invariants, and no size that a step of the loop binds. The loop is not truncated. The switch has at least
-//! two branches; otherwise it is a checkpoint. The moved values take no more memory than the branch's operands.
+//! Precondition: the ops cannot fail, because the branch may not run. They use only those operands of the switch that
+//! depend on nothing but invariants, and no size that a step of the loop binds. The loop is not truncated. The switch
+//! has at least two branches; otherwise it is a checkpoint. The moved values take no more memory than the branch's
+//! operands.
 
 use funcify_core::ops::Switch;
 
@@ -13,7 +15,7 @@ use super::cut::compute_values;
 use super::invariant::{shared_values, values_to_move, with_moved, with_params};
 use super::*;
 
-/// Moves invariant work out of the branches of a loop's switches, and out of the loop.
+/// Moves invariant work out of the branches of a loop's switches, so that it runs before the loop.
 pub(crate) fn branches(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
@@ -42,7 +44,7 @@ struct Work<'a> {
     node: usize,
     number: usize,
     branch: &'a Graph,
-    /// The invariant operands of the branch: each as a value of the body, and as a parameter of the branch.
+    /// The invariant operands of the branch, each given as a value of the body and as a parameter of the branch.
     given: Vec<(ValueId, ValueId)>,
     /// The values of the branch that are moved.
     values: Vec<ValueId>,

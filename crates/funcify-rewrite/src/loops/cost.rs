@@ -1,7 +1,7 @@
 //! Limits the memory that rules add to a loop, relative to the bytes that the loop already reads and writes.
 //!
-//! Symbolic sizes are compared as polynomials. If the result of a comparison depends on the sizes, the limit counts as
-//! exceeded.
+//! Symbolic sizes are compared as polynomials. If the result of a comparison depends on the sizes, the limit is
+//! considered exceeded.
 
 use funcify_core::types::{Replacements, TensorType};
 
@@ -14,7 +14,7 @@ pub(super) const MAX_MEMORY_FACTOR: i64 = 8;
 /// The total number of bytes, over all steps, that a rule may always add.
 const ALWAYS_ALLOWED_BYTES: i64 = 1 << 16;
 
-/// Returns the number of bytes of a tensor.
+/// Returns the size in bytes of a tensor of this type.
 pub(super) fn bytes(ty: &TensorType) -> Dim {
     ty.shape.elements() * ty.dtype.size()
 }
@@ -22,7 +22,7 @@ pub(super) fn bytes(ty: &TensorType) -> Dim {
 /// Returns the number of bytes that a step reads from sequences and writes to buffers.
 pub(super) fn bytes_of_step(scan: &Scan) -> Dim {
     let (params, results) = (scan.params(), scan.results());
-    // If a step reads several rows of a sequence, only one of them counts.
+    // Several rows that a step reads from one sequence count only once.
     let of_sequences = params.sequences.into_iter().filter_map(|mut rows| rows.next());
     let of_buffers = results.buffers.into_iter().filter_map(|mut rows| rows.next());
     let types = of_sequences.map(|param| scan.body.input_type(param));
@@ -40,7 +40,7 @@ pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> 
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)
 }
 
-/// Like [`is_bounded`], but assumes that no size is 0. Empty tensors take no memory anyway.
+/// Works like [`is_bounded`], but assumes that no size is 0, because empty tensors take no memory.
 pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let symbols = new.symbols().into_iter().chain(present.symbols()).chain(steps.symbols());
     let one_more: Replacements = symbols.map(|symbol| (symbol.clone(), Dim::symbol(symbol) + 1)).collect();
@@ -48,8 +48,8 @@ pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, ste
     is_bounded(&new, &present, factor, &steps)
 }
 
-/// Selects values whose total memory is within the limit. Goes through the values in order, and skips each one that
-/// would exceed the limit together with those selected so far.
+/// Selects values whose total memory is within the limit. Visits the values in order, and skips a value if it would
+/// exceed the limit together with those already selected.
 pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, steps: &Dim) -> Vec<ValueId> {
     let mut sum = Dim::from(0);
     values.retain(|value| {

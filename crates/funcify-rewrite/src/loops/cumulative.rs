@@ -9,8 +9,8 @@
 //!
 //! Precondition: the loop cannot fail, and runs all its steps. The combination is one that `cumulative` supports, and
 //! uses the state once. The state is a buffer, or other ops of the step read its values. If only the final value of a
-//! carry is used, the carry is a sum over steps, and another rule handles it. The rows take no more memory than the
-//! data that the loop already reads and writes.
+//! carry is used, the carry is a sum over steps, which another rule handles. The rows take no more memory than the data
+//! that the loop already reads and writes.
 
 use funcify_core::graph::emit_value;
 
@@ -72,7 +72,7 @@ fn combination(context: &RewriteContext<'_>, scan: &Scan, state: State) -> Optio
     Some(Running { kind, state, addend, starts_at_identity })
 }
 
-/// Removes the given states from the loop. The rest of the loop reads their rows as sequences.
+/// Removes the given states from the loop. The remaining loop reads their rows as sequences.
 fn emit_as_cumulative(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let addends: Vec<ValueId> = running.iter().map(|running| running.addend).collect();

@@ -7,10 +7,10 @@ use funcify_core::vmap::{Batched, inline};
 
 use super::*;
 
-/// Describes the dependencies of a value in a body.
+/// The dependencies of a value in a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// The value depends on nothing but invariants, so it is the same in each step.
+    /// The value depends only on invariants, so it is the same in each step.
     Shared,
     /// The value also depends on rows of sequences, through ops that may run before the loop.
     FromSequences,
@@ -26,7 +26,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
         params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::FromSequences);
     }
     layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
-    // The sizes that are bound again in each step, such as the trip counts of inner loops.
+    // The sizes that each step binds again, such as the trip counts of inner loops.
     let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for node in body.nodes() {
         let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
@@ -64,7 +64,7 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
         || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, MAX_MEMORY_FACTOR, &scan.steps))
 }
 
-/// Computes values of a loop's body for all steps. Uses the rows of the sequences, the invariants, and the given traces
+/// Computes values of a loop's body for all steps from the rows of the sequences, the invariants, and the given traces
 /// of other values. Returns `None` if a value depends on anything else.
 pub(super) fn compute_for_all_steps(
     parts: &Loop,

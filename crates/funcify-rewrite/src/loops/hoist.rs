@@ -1,15 +1,16 @@
 //! Moves work that depends only on sequences out of the loop, as a single op for all steps (PyTensor's `push_out_seq`).
-//! Unlike PyTensor, this also moves matrix products: `x_t W` for all steps is a single product (Appleyard, Kociský,
-//! Blunsom 2016).
+//! Unlike PyTensor's rule, this one also moves matrix products: `x_t W` for all steps is a single product (Appleyard,
+//! Kociský, Blunsom 2016).
 //!
 //! The batching rules vectorise an op, with one lane per step. The loop then reads one row of the result per step. If
 //! all rows of a trace are computed this way, the loop no longer writes that trace.
 //!
-//! Precondition: the loop runs all its steps, and their number is fixed before the loop. The ops cannot fail, because
+//! Precondition: the loop runs all its steps, and their number is known before the loop. The ops cannot fail, because
 //! the loop may have no steps. The right operand of a product is the same in each step, so that the products of all
 //! steps form a single product. The memory for all steps is bounded: each value is at most
 //! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
-//! writes. A value that the loop still reads must come from a product, or be no larger than its sources.
+//! writes, or at most 64 KiB for all steps. A value that the loop still reads must come from a product, or be no larger
+//! than its sources.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;

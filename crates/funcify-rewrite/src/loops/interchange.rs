@@ -5,9 +5,9 @@
 //!
 //! Precondition: neither loop can fail, neither is truncated, and both run all their steps. The number of inner steps
 //! is the same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. The
-//! memory for all steps is at most twice the bytes that the outer loop already reads and writes. If the outer loop has
-//! a state, the inner loop must return only final values: rows that a backward loop recomputes in order to save memory
-//! must not be stored for all steps.
+//! memory for all steps is at most twice the bytes that the outer loop already reads and writes, or at most 64 KiB. If
+//! the outer loop has a state, the inner loop must return only final values: rows that a backward loop recomputes in
+//! order to save memory must not be stored for all steps.
 
 use super::cost::is_bounded_for_nonempty;
 use super::*;
@@ -15,7 +15,7 @@ use super::*;
 /// The limit on the additional memory, as a multiple of the bytes that the outer loop reads and writes.
 const MAX_HELD_FACTOR: i64 = 2;
 
-/// Moves inner loops out of the outer loop. Each then runs once, for all outer steps.
+/// Moves inner loops out of the outer loop, so that each of them runs once, for all outer steps.
 pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
     let results = independent_results(scan);

@@ -2,7 +2,7 @@
 //! motion; PyTensor's `push_out_non_seq`).
 //!
 //! Values that depend only on invariants, including inner loops, are moved out of the body of a scan, and out of the
-//! condition and body of a while loop. Constants, and ops that only move elements, stay.
+//! condition and body of a while loop. Constants and ops that only move elements are not moved out.
 //!
 //! Precondition: the ops cannot fail, because the loop may have no steps. They use no size that a step of the loop
 //! binds. The loop is not truncated. The moved values take no more memory than the operands of a step.
@@ -79,7 +79,7 @@ pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
 }
 
 /// Returns `true` for ops that are never moved: ops of other crates, functions with derivative rules, loops that bind a
-/// size, and checkpoints, which exist so that the backward pass recomputes them.
+/// size, and checkpoints, which the backward pass must recompute.
 fn is_never_moved(op: &Op) -> bool {
     match op {
         Op::Switch(switch) => switch.branches.len() == 1,
@@ -128,14 +128,14 @@ pub(super) fn with_moved<M>(
     emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
 }
 
-/// Returns the body with these values turned into additional parameters at the end.
+/// Returns the body with the given values turned into additional parameters, after the existing ones.
 pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
         copied.input(&mut graph, value, "moved");
     }
     for node in body.live() {
-        // A node without results is kept for the size that it binds.
+        // Keep a node without results, because it binds a size.
         if node.outputs.is_empty() || node.outputs.iter().any(|output| copied.get(*output).is_none()) {
             copied.node(&mut graph, node, node.op.clone())?;
         }

@@ -3,11 +3,11 @@
 //! - A buffer that returns only its last row, and whose steps read only the previous row, becomes a carry. The steps
 //!   then need not copy rows into a tensor and out of it.
 //! - A trace that returns only its last row becomes the final value of a carry. If the loop has no carry with that
-//!   value, a new one is added. Its initial value is zero, but no step reads it.
+//!   value, the rule adds one. Its initial value is zero, but no step reads it.
 //! - A full buffer that is written row by row in order, and never read, becomes a trace without initial rows.
 //!
 //! Precondition: the loop is not truncated, because its derivative depends on the buffers. The loop cannot fail, so the
-//! last row of a trace exists, and unread operands can be removed without losing a check that would reject them.
+//! last row of a trace exists, and removing unread operands loses no check.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn replacement(context: &RewriteContext<'_>, scan: &Scan, number: usize) -> Opti
 
 fn emit_replaced(scan: &Scan, replacements: &[Option<Replacement>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
-    // The results that are last rows, each with the carry whose final value replaces it.
+    // The results that are last rows, each with the carry that replaces it.
     let mut rows: Vec<(usize, usize)> = Vec::new();
     for (number, mut part) in std::mem::take(&mut parts.buffers).into_iter().enumerate() {
         match replacements[number] {

@@ -79,7 +79,7 @@ pub(super) struct BufferPart<V = Value> {
     pub(super) value: Option<V>,
     pub(super) reads: Vec<ValueId>,
     pub(super) written: Vec<ValueId>,
-    /// The index of its result in the original loop, or `None` if the buffer was added.
+    /// The index of the buffer's result in the original loop, or `None` if the buffer was added.
     pub(super) number: Option<usize>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct CarryPart<V = Value> {
     pub(super) value: V,
     pub(super) param: ValueId,
     pub(super) next: ValueId,
-    /// The index of its result in the original loop, or `None` if the carry was added.
+    /// The index of the carry's result in the original loop, or `None` if the carry was added.
     pub(super) number: Option<usize>,
 }
 
@@ -102,7 +102,7 @@ struct Results {
 }
 
 impl<V: Copy> Loop<V> {
-    /// Splits a loop with these operands into parts.
+    /// Splits a loop with the given operands into parts.
     pub(super) fn of(scan: &Scan, operands: &[V]) -> Self {
         let (layout, results, places, body) = (scan.params(), scan.results(), scan.operands(), &scan.body);
         let param = |index: usize| body.inputs()[index].value;
@@ -221,7 +221,8 @@ impl<V: Copy> Loop<V> {
         Some(graph)
     }
 
-    /// Reassembles the loop. Returns it with its operands, or `None` if a step needs a value that is not available.
+    /// Reassembles the loop. Returns the loop and its operands, or `None` if a step needs a value that is not
+    /// available.
     pub(super) fn assemble(&self) -> Option<(Scan, Vec<V>)> {
         let body = self.body()?;
         let mut operands: Vec<V> = self.count.into_iter().collect();
@@ -257,7 +258,7 @@ impl Loop {
         Some(Results { old, buffers: buffers.to_vec(), carries: carries.to_vec() })
     }
 
-    /// Like [`emit`](Loop::emit), but adds nothing if the loop has no results left.
+    /// Works like [`emit`](Loop::emit), but adds nothing if the loop has no results left.
     fn emit_rest(&self) -> Option<Results> {
         if !self.buffers.is_empty() || !self.carries.is_empty() || self.scan.binds().next().is_some() {
             return self.emit();
@@ -268,7 +269,7 @@ impl Loop {
 }
 
 /// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and cannot fail. If a rule leaves
-/// such a loop unused, dead code elimination can remove it without losing an error.
+/// the loop unused, dead code elimination can remove it without losing an error.
 fn whole_loop<'a>(context: &RewriteContext<'a>) -> Option<&'a Scan> {
     match context.op {
         Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(context, scan) => {
@@ -296,7 +297,7 @@ fn defining_op(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 
-/// Iterates over the traces that the loop returns in full: the index of each, and the value that a step writes to it.
+/// Iterates over the complete traces of the loop, each given by its index and the value that a step writes to it.
 pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     let results = scan.results().buffers;
     let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;

@@ -1,8 +1,9 @@
-//! Pads sums over steps after the loop. The gradient of `w[0]`, `w[1]`, .. in a loop is a sum of scalars that are padded to
-//! the shape of `w` in each step; without the padding, each of them is a sum of scalars.
+//! Moves the padding of sums over steps out of the loop. For example, if a loop reads `w[0]`, `w[1]`, .., then each
+//! step of its gradient pads one scalar per element to the shape of `w` and adds the results to a carry. This rule
+//! makes each step add scalars, and pads the final sums after the loop.
 //!
 //! If a carry starts at zero, each step adds only values that are padded with zeros, and nothing else reads the carry,
-//! then each of these values gets a carry of its own, and the final values are padded and added.
+//! then each of these values gets a carry of its own. The final values are padded and added after the loop.
 //!
 //! Precondition: as for [`sink`](super::sink), the carry is known to start at 0. The new carries have at most
 //! [`MAX_GROWTH`] times as many elements as the old one. Floats are summed in a different order.
@@ -18,7 +19,7 @@ use crate::numbers::{is_zero, splat};
 /// The maximum number of elements of the new carries, as a multiple of those of the old one.
 const MAX_GROWTH: i64 = 2;
 
-/// A value that each step adds to a carry, and the ops that pad it, the outermost first.
+/// A value that each step adds to a carry, and the ops that pad it, outermost first.
 struct Padded {
     value: ValueId,
     moves: Vec<Op>,
@@ -55,7 +56,7 @@ fn padded(context: &RewriteContext<'_>, scan: &Scan, carry: usize) -> Option<Vec
     (!sum.is_empty() && all <= MAX_GROWTH * elements(ty)?).then_some(sum)
 }
 
-/// Strips the ops that pad a value with zeros and move its elements. Returns `None` if nothing pads it.
+/// Strips the ops that pad a value with zeros and move its elements. Returns `None` if no op pads the value.
 fn unpadded(body: &Graph, mut value: ValueId) -> Option<Padded> {
     let mut moves = Vec::new();
     while let Some((op, operands)) = defining_op(body, value).filter(|_| moves_terms(body, value)) {
@@ -78,7 +79,7 @@ fn moves_terms(body: &Graph, value: ValueId) -> bool {
     is_movement && is_certain_value(body, value)
 }
 
-/// Applies ops that move the elements of a value or pad it with zeros. The last one is applied first.
+/// Applies ops that move the elements of a value or pad it with zeros. The ops are applied in reverse order.
 fn apply_moves(value: Value, moves: &[Op]) -> Value {
     let moved = |value: Value, op: &Op| match op {
         Op::Pad(_) => emit_value(op.clone(), &[value, full(Shape::scalar(), value.dtype(), 0.0)], Site::Unknown),

@@ -1,5 +1,5 @@
-//! Removes states whose values in all steps are computed outside of the loop. These values replace the traces of such a
-//! state, and the remaining ops of a step read them as a sequence.
+//! Removes states whose values in all steps are computed outside of the loop. The computed values replace the traces of
+//! the state, and the remaining ops of a step read them as a sequence.
 
 use super::*;
 
@@ -57,8 +57,8 @@ impl State {
 /// A state that was removed from a loop, with its remaining uses.
 pub(super) struct RemovedState {
     state: State,
-    /// The traces of the state. Each has the index of its result, the rows that are returned, and a flag that is `true`
-    /// if a row holds the state after the step.
+    /// The traces of the state. Each entry consists of the index of the result, the rows that are returned, and a flag
+    /// that is `true` if a row holds the state after the step.
     traces: Vec<(usize, Returned, bool)>,
     reads_before: bool,
     reads_after: bool,
@@ -101,7 +101,7 @@ pub(super) struct StateRows {
     /// The row offsets at which a step reads the state before and after the step.
     pub(super) before: usize,
     pub(super) after: usize,
-    /// The loop's result for this state: the last value of a carry, or all rows of a buffer.
+    /// The loop's result for the state: the last value of a carry, or all rows of a buffer.
     pub(super) result: Value,
 }
 
@@ -114,8 +114,8 @@ impl StateRows {
     }
 }
 
-/// Makes the loop read the rows of a removed state as a sequence. Returns the results of the original loop that these
-/// rows replace, with their indices.
+/// Makes the loop read the rows of a removed state as a sequence. Returns the replacements for results of the original
+/// loop, each with the index of the result.
 pub(super) fn read_as_sequence(
     parts: &mut Loop,
     reverse: bool,

@@ -26,7 +26,8 @@ impl Sum {
     }
 }
 
-/// A term of a sum: an addend, and the ops that move its elements. These ops are applied to the sum, in reverse order.
+/// A term of a sum: an addend, and the ops that move its elements. The rule applies these ops to the sum of the addend
+/// over all steps, in reverse order.
 struct Term {
     addend: Addend,
     moves: Vec<Op>,
@@ -49,7 +50,7 @@ impl Term {
         }
     }
 
-    /// Computes the sum over all steps. `stacked` returns a value of the body, stacked over all steps.
+    /// Computes the sum over all steps. `stacked` returns the stack of a value of the body over all steps.
     fn sum_over_steps(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
             Addend::Product(left, right) => contract_steps(stacked(*left)?, stacked(*right)?)?,
@@ -62,7 +63,7 @@ impl Term {
     }
 }
 
-/// Replaces carries that are sums over steps with ops after the loop.
+/// Replaces carries that are sums over steps with sums that are computed after the loop.
 pub(crate) fn sink(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context)?;
     let sums = sums(context, scan);
@@ -97,11 +98,12 @@ fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
     carries.filter_map(sum).collect()
 }
 
-/// The maximum nesting depth of additions, and the number of terms above which addends are no longer split.
+/// The maximum nesting depth of additions, the maximum number of movement ops that are stripped from a term, and the
+/// number of terms above which addends are no longer split.
 const MAX_NESTED_ADDITIONS: usize = 16;
 
-/// If `value` is `carry` plus other values, returns these values. Returns `None` otherwise, and if anything else uses
-/// `value` or one of the intermediate sums.
+/// Returns the values that `value` adds to `carry`. Returns `None` if `value` is not a sum that includes `carry`, or if
+/// anything else uses `value` or one of the intermediate sums.
 pub(super) fn addends(
     body: &Graph,
     uses: &[usize],
@@ -197,7 +199,7 @@ fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Su
         }
         let new = all.iter().filter(|value| traced(scan, **value).is_none());
         let new = new.fold(Dim::from(0), |sum, value| sum + bytes(body.ty(*value)));
-        // An invariant operand would have to be repeated for all steps.
+        // Skip sums with invariant operands, which would have to be repeated for all steps.
         let shared = sum.terms.iter().flat_map(Term::values).any(|value| classes[value.index()] == Class::Shared);
         let is_free = all.len() == traces.len();
         let factor = if sum.has_product() { MAX_MEMORY_FACTOR } else { 1 };
@@ -238,7 +240,7 @@ fn emit_sums_after(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Val
     results.old.into_iter().collect()
 }
 
-/// Computes the sum over axis 0 of the products of two stacks of matrices, as a single product. Its contracted axis
+/// Computes the sum over axis 0 of the products of two stacks of matrices, as a single product whose contracted axis
 /// combines the steps with the original contracted axis.
 fn contract_steps(left: Value, right: Value) -> Option<Value> {
     let rank = left.rank();

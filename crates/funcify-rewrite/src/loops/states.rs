@@ -9,7 +9,7 @@
 //! - Two reads of the same row of the same sequence are merged, and so are two invariants with the same value.
 //!
 //! Precondition: the loop is not truncated, because its derivative depends on the carries. If a carry becomes an
-//! invariant, the loop must also not be able to fail.
+//! invariant, the loop must not be able to fail either.
 
 use funcify_core::ops::OpRules;
 
@@ -23,7 +23,7 @@ pub(crate) fn states(context: &RewriteContext<'_>) -> Option<Patch> {
         return None;
     }
     let same = same_params(context, scan);
-    // The rest of the loop may become dead code, so it must not be able to fail.
+    // The remaining loop may become dead code, so it must not be able to fail.
     let constant = if is_certain_loop(context, scan) { constant_carries(scan, &same) } else { Vec::new() };
     if constant.is_empty() && same.iter().copied().eq(0..same.len()) {
         return None;
@@ -65,7 +65,7 @@ fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
     same
 }
 
-/// Numbers the values of a body so that values with the same number are equal (value numbering). Assumes that two
+/// Numbers the values of a body such that values with the same number are equal (value numbering). Assumes that two
 /// parameters are equal if `same` maps them to the same parameter.
 fn value_numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..body.values().count()).collect();
@@ -108,7 +108,8 @@ fn emit_merged(scan: &Scan, same: &[usize], constant: &[usize], operands: &[Valu
     let is_first = |value: ValueId| !parts.replacements.contains_key(&value);
     parts.sequences.iter_mut().for_each(|part| part.reads.retain(|(_, param)| is_first(*param)));
     parts.invariants.retain(|(_, param)| is_first(*param));
-    // Removing a sequence without reads keeps the check for missing rows, because another sequence reads the same rows.
+    // A sequence without reads can be removed without losing the check for missing rows, because another sequence reads
+    // the same rows.
     parts.sequences.retain(|part| !part.reads.is_empty());
     let first_of = |carry: usize| same[layout.carries.start + carry] - layout.carries.start;
     let starts: Vec<Value> = parts.carries.iter().map(|part| part.value).collect();

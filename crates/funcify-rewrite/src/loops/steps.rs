@@ -2,9 +2,9 @@
 //! simplifier; PyTensor's `scan_inline_trivial`).
 //!
 //! Precondition: the number of steps is the constant 0 or 1. The loop is not truncated, has no early exit, and reads
-//! only rows that exist. The ops of an inlined step cannot fail, because ops with unused results no longer run. A loop
-//! whose body binds a size symbol is not replaced, because the symbol's name could clash with a size that another loop
-//! binds.
+//! only rows that exist. The ops of an inlined step cannot fail, because those with unused results no longer run. A
+//! loop whose body binds a size symbol is not replaced, because the symbol's name could clash with a size that another
+//! loop binds.
 
 use funcify_core::graph::inline;
 

@@ -1,11 +1,12 @@
-//! [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the results that it may return.
+//! [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the trait of its return types.
 
 use funcify_core::error::{BackendError, Error, Place};
 use funcify_core::types::{DType, Dim, Shape, SizeError, Sizes, TensorType};
 
 use super::{Backend, Tensors};
 
-/// A kernel's view of one call: the op with its attributes, the device, and the types and sizes. `O` is the op's type.
+/// A kernel's view of one call: the op with its attributes, the device, the types of the operands and results, and the
+/// sizes. `O` is the op's type.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,7 +48,7 @@ pub struct KernelCall<'a, B: Backend, O> {
 }
 
 impl<'a, B: Backend, O> KernelCall<'a, B, O> {
-    /// Returns this call with `op` as its op.
+    /// Returns a copy of this call with its op replaced by `op`.
     pub fn with_op<P>(&self, op: &'a P) -> KernelCall<'a, B, P> {
         let KernelCall { backend, inputs, outputs, sizes, at, .. } = *self;
         KernelCall { op, backend, inputs, outputs, sizes, at }
@@ -98,7 +99,7 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         self.at
     }
 
-    /// Builds an [`Error::Unsupported`], which says that the device does not support `what`, and gives the `reason`.
+    /// Builds the [`Error::Unsupported`] for a feature `what` that the device does not support, with the `reason`.
     pub fn unsupported(
         &self,
         what: impl Into<String>,

@@ -1,4 +1,4 @@
-//! The [`Backend`] trait: a tensor type, and the few operations, apart from kernels, that loops and calls need.
+//! The [`Backend`] trait: a tensor type and the few operations that loops and calls need besides kernels.
 
 mod kernel_call;
 mod options;
@@ -73,10 +73,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// ([`call_tracked`](Backend::call_tracked)). `()` if the library has no autodiff.
     type Tracked: Default + Send + Sync + 'static;
 
-    /// Returns the backend's name, as used in tables and errors, such as `candle` or `burn-flex`.
+    /// Returns the backend's name, such as `candle` or `burn-flex`, for tables and errors.
     fn name(&self) -> &'static str;
 
-    /// Returns `None` if the device can store tensors of this dtype and rank, and the reason if it cannot.
+    /// Returns the reason why the device cannot store tensors of this dtype and rank, or `None` if it can.
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 
     /// Copies a tensor from the host to the device.
@@ -89,13 +89,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Returns the sizes of a tensor.
     fn shape(&self, tensor: &Self::Tensor) -> Vec<usize>;
 
-    /// Returns `true` if a tensor has these sizes. Override this method if the library can compare sizes without
+    /// Returns `true` if a tensor has the given sizes. Override this method if the library can compare sizes without
     /// allocating: the fast path for repeated calls uses it.
     fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
         self.shape(tensor) == sizes
     }
 
-    /// Returns `true` if the tensor's elements have the type in which this backend stores `dtype`.
+    /// Returns `true` if the tensor has the element type that this backend uses to store `dtype`.
     fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool;
 
     /// Returns rows `start..start + count` along axis 0.
@@ -108,8 +108,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// no rows.
     fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError>;
 
-    /// Allocates a tensor of type `ty` whose rows [`write_row`](Backend::write_row) will set. Returns `None` if the
-    /// device cannot write in place; rows are then collected and stacked.
+    /// Allocates a tensor of type `ty`, which [`write_row`](Backend::write_row) will fill row by row. Returns `None` if
+    /// the device cannot write in place; the rows are then collected and stacked.
     fn allocate(&self, _ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
         Ok(None)
     }
@@ -126,15 +126,15 @@ pub trait Backend: Clone + Send + Sync + 'static {
         dtype.size()
     }
 
-    /// Converts a kernel's result, in place, to the form in which this backend stores `dtype`. Called after each
+    /// Converts a kernel's result in place to the representation that this backend uses for `dtype`. Called after each
     /// kernel. If the library computes in a different type, this method must round or wrap the elements to `dtype`.
     fn normalize(&self, _tensor: &mut Self::Tensor, _dtype: DType) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// Converts an argument to the form in which kernels expect `dtype`. If the library stores `dtype` in a wider type,
-    /// an argument may have elements that are invalid for `dtype`, such as the byte 2 for a boolean. This method must
-    /// make them valid: any nonzero byte means true.
+    /// Converts an argument to the representation of `dtype` that kernels expect. If the library stores `dtype` in a
+    /// wider type, an argument may have elements that are invalid for `dtype`, such as the byte 2 for a boolean. This
+    /// method must make them valid: any nonzero byte means true.
     fn admit(&self, mut tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         self.normalize(&mut tensor, dtype)?;
         Ok(tensor)
@@ -146,7 +146,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         false
     }
 
-    /// Returns `true` if the library's autodiff tracks the tensor. A call with such an argument first tries
+    /// Returns `true` if the library's autodiff tracks the tensor. A call with a tracked argument first tries
     /// [`call_tracked`](Backend::call_tracked).
     fn is_tracked(&self, _tensor: &Self::Tensor) -> bool {
         false
@@ -184,7 +184,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 
     /// Compiles a program, or one of its loops, as a whole for the given sizes. If that is impossible, returns the op
-    /// that prevents it, with the reason.
+    /// that prevents it and the reason.
     fn compile_whole(&self, _whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }
@@ -195,13 +195,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Parallel::Avoid
     }
 
-    /// Returns the fallback kernel, which runs all ops that have no lowering rule. By default, there is none.
+    /// Returns the fallback kernel, which runs all ops that have no lowering rule. The default is `None`.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
     }
 }
 
-/// One of the parts that [`Backend::stack`] concatenates.
+/// A row or a block of rows that [`Backend::stack`] concatenates.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -223,7 +223,7 @@ pub enum Part<T> {
     Block(T),
 }
 
-/// The type of a stacked tensor in one call.
+/// The type of a stacked tensor, with the sizes of one call.
 ///
 /// ```
 /// use funcify::DType;

@@ -53,7 +53,7 @@ impl LoopStrategy {
         }
     }
 
-    /// Returns the strategy's name, as used in tables: `auto`, `unroll`, `native` or `compiled`.
+    /// Returns the strategy's name for tables: `auto`, `unroll`, `native` or `compiled`.
     pub fn name(self) -> &'static str {
         match self {
             LoopStrategy::Auto => "auto",
@@ -79,7 +79,7 @@ impl LoopStrategy {
 /// ```
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// The strategy for all loops; by default, the backend chooses.
+    /// The strategy for all loops. By default, the backend chooses one.
     ///
     /// With `Unroll`, a loop whose number of steps does not follow from sizes, constants and static inputs is rejected
     /// with the error `StepCountNotStatic`. A loop with early exit (an `until` or a condition) needs a static maximum
@@ -97,9 +97,9 @@ pub struct CompileOptions {
     /// unchanged.
     ///
     /// If loops are compiled as a whole, the rules `hoisting`, `interchanged_loops`, `sums_over_steps` and `cumulative`
-    /// are disabled: compiled loops do that work themselves, a few steps at a time, so that the data stays in the CPU
-    /// caches. If the rewrites [tolerate](RewriteOptions::tolerance) reassociation and the
-    /// [device prefers low depth](Backend::parallel), loops that are affine in their states become associative scans.
+    /// are disabled: compiled loops do the same work a few steps at a time, while the data is in the CPU caches. If the
+    /// rewrites [tolerate](RewriteOptions::tolerance) reassociation and the [device prefers low
+    /// depth](Backend::parallel), loops that are affine in their states become associative scans.
     pub rewrites: Option<RewriteOptions>,
     /// `true` to let a backend that compiles loops try to compile the entire program. By default, programs without
     /// loops, and matrix products outside of loops, are left to the library. Useful for small programs that are called
@@ -121,12 +121,12 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// Returns the recommended gradient options for a graph that is compiled for `backend` with these options. Intended
-    /// for plug-ins.
+    /// Returns the recommended gradient options for a graph compiled for `backend` with these options. Intended for
+    /// plug-ins.
     ///
     /// If loops are compiled, gradients are computed [step by step](GradOptions::stepwise), and the backward pass
-    /// recomputes all values that are not [costly](CheckpointPolicy::SaveCostly). Otherwise, all values that it needs
-    /// are saved. A `policy` overrides this choice of saved values.
+    /// recomputes all values that are not [costly](CheckpointPolicy::SaveCostly). Otherwise, the forward pass saves all
+    /// values that the backward pass needs. A `policy` overrides this choice of saved values.
     ///
     /// ```
     /// use funcify::dispatch::{CompileOptions, Reference};

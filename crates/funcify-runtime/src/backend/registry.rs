@@ -118,8 +118,8 @@ pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> 
     })
 }
 
-/// Returns the kernel of an op, or the backend's fallback kernel if the op has none. If there is no fallback kernel
-/// either, returns `None` for a loop strategy, and an error for an op without a rule.
+/// Returns the kernel of an op, or the backend's fallback kernel if the op has none. Without a fallback kernel, returns
+/// `None` if the op's rule is a loop strategy, and an error if the op has no rule.
 pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
     match (rule_of(backend, op, at), backend.fallback()) {
         (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),
@@ -255,7 +255,7 @@ pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), Back
 }
 
 /// Converts operands to an array, after the caller has checked their number with [`check_operands`]. Does not return a
-/// `Result`, because that would move the large tensors once more.
+/// `Result`, because a `Result` would move the large tensors a second time.
 #[doc(hidden)]
 #[inline]
 pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {

@@ -17,7 +17,7 @@ use funcify_core::types::Sizes;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compiles {
-    /// Nothing.
+    /// The backend compiles nothing as a whole.
     Nothing,
     /// Loops, and entire programs that contain loops but no matrix products outside of them. In all other programs,
     /// only the loops are compiled, and the remaining ops run one by one.
@@ -29,10 +29,10 @@ pub enum Compiles {
 /// The argument of [`Backend::compile_whole`](super::Backend::compile_whole). See [`Compiled`] for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeRequest<'a> {
-    /// A program, or a graph whose single node is a loop. In the second case, its inputs are the loop's operands, and
-    /// its outputs are the used results of the loop.
+    /// A program, or a graph whose single node is a loop. The inputs of such a graph are the loop's operands, and its
+    /// outputs are the results of the loop that are used.
     pub graph: &'a Graph,
-    /// The sizes to compile for.
+    /// The sizes for which the graph is compiled.
     pub sizes: &'a Sizes,
     /// `true` if `graph` is an entire program rather than a single loop.
     pub is_program: bool,
@@ -102,18 +102,18 @@ pub struct WholeRequest<'a> {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Compiled<T>: Any + Send + Sync {
-    /// Runs the compiled graph on its inputs and returns its outputs. Occasionally calls `stop` between steps, and ends
-    /// early if it returns `true`.
+    /// Runs the compiled graph on its inputs and returns its outputs. Calls `stop` occasionally between steps, and ends
+    /// early if `stop` returns `true`.
     fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<T>, BackendError>;
 
-    /// Returns the names of the ops that the code computes with the reference evaluator, for the report. By default,
-    /// there are none.
+    /// Returns the names of the ops that the code computes with the reference evaluator, for the report. The default is
+    /// an empty list.
     fn evaluated_ops(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Returns the number of bytes that a run needs in addition to its operands and results. They count towards the
-    /// memory budget and [`Report::peak_bytes`](crate::Report::peak_bytes). By default, the number is 0.
+    /// Returns the number of bytes that a run needs in addition to its operands and results. These bytes count towards
+    /// the memory budget and [`Report::peak_bytes`](crate::Report::peak_bytes). The default is 0.
     fn working_bytes(&self) -> usize {
         0
     }
@@ -133,7 +133,7 @@ pub(crate) type CompileResult<T> = std::result::Result<Arc<dyn Compiled<T>>, Dec
 /// ```
 #[derive(Debug)]
 pub enum Outcome<T> {
-    /// The run is complete, with these results. They are on the heap because they are moved several times.
+    /// The run completed and returned these results. They are on the heap because they are moved several times.
     Done(Vec<T>),
     /// The run ended early because `stop` returned `true`.
     Stopped,
@@ -169,8 +169,8 @@ pub struct Declined {
     pub op: String,
     /// The reason why the op prevents compilation.
     pub reason: String,
-    /// `true` if the compiled code itself is faulty. The fault becomes an error, even if the program could run without
-    /// that code.
+    /// `true` if the compiled code itself is faulty. A fault is reported as an error, even if the program could run
+    /// without the compiled code.
     is_fault: bool,
 }
 
@@ -180,8 +180,8 @@ impl Declined {
         Declined { op: op.into(), reason: reason.into(), is_fault: false }
     }
 
-    /// Creates a `Declined` for compiled code that does not compute the program's results. It becomes
-    /// [`Error::Internal`], even if the program could run without that code.
+    /// Creates a `Declined` for compiled code that does not compute the program's results. It is reported as
+    /// [`Error::Internal`], even if the program could run without the compiled code.
     pub fn fault(reason: impl Into<String>) -> Self {
         Declined { op: "plan".into(), reason: reason.into(), is_fault: true }
     }

@@ -18,18 +18,19 @@ use crate::run::profile::{Profile, Profiler};
 use crate::run::whole::run_compiled;
 use crate::run::{Memory, span};
 
-/// The program of the last call, and the sizes that the call's arguments determined.
+/// The program and the sizes of the last call.
 pub(super) struct LastCall<B: Backend> {
     pub(super) variant: Arc<Variant<B>>,
     pub(super) sizes: Sizes,
     repeat: Option<Arc<RepeatCall<B::Tensor>>>,
 }
 
-/// The fast path for calls that repeat the types and sizes of the last call. Its program was compiled as a whole.
+/// The fast path for calls that repeat the argument types and sizes of the last call. The program was compiled as a
+/// whole.
 struct RepeatCall<T> {
     program: Arc<dyn Compiled<T>>,
     arguments: Vec<(DType, Vec<usize>)>,
-    /// The memory budget that the program was checked against.
+    /// The memory budget for which the program was checked.
     budget: u64,
 }
 
@@ -101,7 +102,7 @@ impl<B: Backend> Function<B> {
         Ok((results, profile.expect("the call was profiled")))
     }
 
-    /// Calls the function on host tensors: uploads the arguments, runs, and downloads the results.
+    /// Calls the function on host tensors: uploads the arguments, runs the program, and downloads the results.
     ///
     /// ```
     /// use funcify::dispatch::{Function, Reference};
@@ -176,8 +177,8 @@ impl<B: Backend> Function<B> {
         Ok(results)
     }
 
-    /// Checks the arguments against the graph's inputs. Returns the sizes that they determine, and the arguments in the
-    /// backend's own form ([`Backend::admit`]).
+    /// Checks the arguments against the graph's inputs. Returns the sizes that they determine, and the arguments as
+    /// converted by [`Backend::admit`].
     fn admit_arguments(&self, at: &Place, arguments: &[B::Tensor]) -> Result<(Sizes, Vec<B::Tensor>)> {
         let mut types = Vec::with_capacity(arguments.len());
         for (index, tensor) in arguments.iter().enumerate() {
@@ -190,7 +191,7 @@ impl<B: Backend> Function<B> {
                 let (found, fix) = ("an unsupported dtype".to_string(), "convert the tensor to that dtype");
                 return Err(call_error(at, &component, expected.to_string(), found, fix));
             }
-            // For a surplus argument, any dtype will do: `bind_sizes` rejects the argument.
+            // A surplus argument can have any dtype here, because `bind_sizes` rejects it.
             types.push(TensorType::new(dtype.unwrap_or(DType::Bool), shape));
         }
         let sizes = bind_sizes(at, &self.graph, &types)?;
@@ -247,8 +248,8 @@ impl<B: Backend> Function<B> {
         (!is_within).then_some(Memory { budget, held: 0 })
     }
 
-    /// Returns the fast path for calls that repeat the types and sizes of these arguments. Returns `None` unless the
-    /// program was compiled as a whole, reads no static inputs, and stays within the memory budget.
+    /// Returns the fast path for calls that repeat the types and sizes of the given arguments. Returns `None` unless
+    /// the program was compiled as a whole, reads no static inputs, and stays within the memory budget.
     fn repeat_call_for(
         &self,
         variant: &Variant<B>,

@@ -28,7 +28,7 @@ use crate::lower::{Notes, Settings};
 /// A graph compiled for a backend.
 ///
 /// If all loops run natively, one program serves every call, and [`compile`](Function::compile) builds it. Otherwise,
-/// programs are specialised for sizes, and for the values of the static inputs that they depend on. The first call with
+/// programs are specialised for sizes and for the values of the static inputs on which they depend. The first call with
 /// new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization) tells
 /// which case applies.
 ///
@@ -49,7 +49,7 @@ use crate::lower::{Notes, Settings};
 /// ```
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
-    /// The graph that programs are built from: rewritten, and without derivative rules.
+    /// The graph from which programs are built: rewritten and without derivative rules.
     runnable: Arc<Graph>,
     /// The patches applied by rewriting.
     patches: Vec<Patched>,
@@ -64,7 +64,7 @@ pub struct Function<B: Backend> {
     tracked: B::Tracked,
 }
 
-/// The properties of a call that programs are specialised for.
+/// The properties of a call for which programs are specialised.
 ///
 /// ```
 /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -81,7 +81,7 @@ pub struct Function<B: Backend> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Specialization {
-    /// `true` if programs are specialised for sizes: some input has a symbolic size, and a loop is unrolled or
+    /// `true` if programs are specialised for sizes: some input has a symbolic size, and either a loop is unrolled or
     /// compiled, or the whole program is compiled.
     pub by_sizes: bool,
     /// `true` if programs may be specialised for the values of static inputs.
@@ -166,17 +166,17 @@ impl<B: Backend> Function<B> {
         &self.graph
     }
 
-    /// Returns the backend that the function was compiled for.
+    /// Returns the backend for which the function was compiled.
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// Returns the options that the function was compiled with.
+    /// Returns the options with which the function was compiled.
     pub fn options(&self) -> &CompileOptions {
         &self.options
     }
 
-    /// Returns the properties of a call that programs are specialised for.
+    /// Returns the properties of a call for which programs are specialised.
     pub fn specialization(&self) -> Specialization {
         self.specialization
     }
@@ -186,8 +186,8 @@ impl<B: Backend> Function<B> {
         CompileCounts { made: self.made.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
     }
 
-    /// Returns the compiled code for calls with these sizes. Used by backends that also run the code on data other than
-    /// their own tensors. If the program is not compiled as a whole, the error names the op that prevents it.
+    /// Returns the compiled code for calls with the given sizes. Used by backends that also run the code on data other
+    /// than their own tensors. If the program is not compiled as a whole, the error names the op that prevents it.
     #[doc(hidden)]
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn Compiled<B::Tensor>>> {
         // A program built without the values of static inputs cannot serve later calls, so it is not cached.

@@ -11,7 +11,7 @@ use crate::backend::registry::{check_rules, has_kernel, rule_of};
 use crate::backend::{Compiles, LoopStrategy};
 use crate::prepare::compositions::with_compositions;
 
-/// The rewrite rules that are disabled if loops are compiled, because compiled loops do that work themselves.
+/// The rewrite rules that are disabled if loops are compiled, because compiled loops do the same work themselves.
 const RULES_LEFT_TO_COMPILED_LOOPS: &[&str] = &["hoisting", "interchanged_loops", "sums_over_steps", "cumulative"];
 
 /// A graph that is ready for compilation.
@@ -35,7 +35,7 @@ pub(super) fn prepare<B: Backend>(
     check_rules(backend, at)?;
     let settings = Settings::new(backend, options);
     let plain = graph.without_rules()?.map_or_else(|| graph.clone(), Arc::new);
-    // Reports the errors in all compositions, even if they are not inlined.
+    // Report the errors in all compositions, including those that are not inlined.
     with_compositions(&plain, &|_| true)?;
     let plain = match with_compositions(&plain, &|custom| !has_kernel(backend, custom.name()))? {
         Cow::Owned(composed) => Arc::new(composed),
@@ -77,8 +77,8 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
         match node.op.class() {
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::Scan(scan)) => {
-                // A loop with early exit is never unrolled: the host drives it. If unrolling is forced, its maximum
-                // number of steps must nevertheless be static.
+                // A loop with early exit is never unrolled, because the host checks its condition after each step. If
+                // unrolling is forced, its maximum number of steps must nevertheless be static.
                 let may_unroll = scan.until.is_none() || settings.forced_strategy().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 is_laid_out |= may_unroll && strategy == LoopStrategy::Unroll;

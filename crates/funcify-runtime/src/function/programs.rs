@@ -18,7 +18,7 @@ pub(super) type Signature = (Sizes, StaticInputs);
 /// A program, with the sizes and static inputs for which it was built.
 pub(super) struct Variant<B: Backend> {
     sizes: Sizes,
-    /// The values of the static inputs that the program depends on.
+    /// The values of the static inputs on which the program depends.
     statics: StaticInputs,
     pub(super) program: Program<B>,
     pub(super) notes: Notes,
@@ -35,7 +35,7 @@ impl<B: Backend> Variant<B> {
         self.program.whole().filter(|_| self.notes.declined.is_none())
     }
 
-    /// Returns `true` if the program can run calls with these sizes and static inputs.
+    /// Returns `true` if the program can run calls with the given sizes and static inputs.
     fn serves(&self, sizes: &Sizes, statics: &[(usize, i64)]) -> bool {
         self.sizes == *sizes && self.statics.iter().all(|it| statics.contains(it))
     }
@@ -46,9 +46,9 @@ impl<B: Backend> Variant<B> {
 }
 
 impl<B: Backend> Function<B> {
-    /// Returns the program for a call with these sizes. If none is cached, builds it. `read_statics` downloads the
-    /// static inputs; it is called only if the cache has no program for these sizes that is independent of static
-    /// inputs.
+    /// Returns the program for a call with the given sizes. Builds the program if it is not cached. `read_statics`
+    /// downloads the static inputs; it is called only if the cache has no program for the given sizes that is
+    /// independent of static inputs.
     pub(super) fn pick_program(
         &self,
         at: &Place,
@@ -77,7 +77,7 @@ impl<B: Backend> Function<B> {
         Ok(variant)
     }
 
-    /// Builds the program for these sizes and static inputs.
+    /// Builds the program for the given sizes and static inputs.
     pub(super) fn make_program(&self, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Variant<B>> {
         let _span = span::of_compilation(self.graph.name());
         let start = Instant::now();

@@ -38,8 +38,8 @@ pub struct Report {
     pub instructions: usize,
     /// The loops of the program. Loops with identical reports, including the source line, are listed once.
     pub loops: Vec<LoopReport>,
-    /// The ops that the program runs with the reference evaluator, because the backend neither has a kernel for them
-    /// nor compiled them.
+    /// The ops that the program runs with the backend's fallback, usually the reference evaluator, because the backend
+    /// has no kernel for them and did not compile them.
     pub fallback: BTreeSet<&'static str>,
     /// The reason why the program is not compiled as a whole, if compilation was requested.
     pub declined: Option<Declined>,
@@ -85,7 +85,7 @@ impl Report {
         Report { graph_ops: count_ops(graph), rewrites: counts(patches), counts: made, ..Report::default() }
     }
 
-    /// Adds the properties of the graph's program.
+    /// Adds the properties of the program that was built for the graph.
     pub(super) fn add_program<B: Backend>(&mut self, program: &Program<B>, notes: &Notes, patches: &[Patched]) {
         self.instructions = program.len();
         self.loops.clone_from(&notes.loops);
@@ -137,7 +137,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Formats the rules with their patch counts.
+/// Formats the names of the rules with their patch counts.
 fn listed(rewrites: &BTreeMap<&'static str, usize>) -> String {
     rewrites.iter().map(|(rule, count)| format!("{rule} {count}")).collect::<Vec<_>>().join(", ")
 }

@@ -31,7 +31,7 @@ pub trait Executor: Send + Sync {
     /// Returns the backend's name.
     fn name(&self) -> &'static str;
 
-    /// Compiles a graph with these options.
+    /// Compiles a graph with the given options.
     fn compile(&self, graph: &Graph, options: CompileOptions) -> Result<Box<dyn Executable>>;
 
     /// Returns the names of the ops for which the backend has lowering rules, in alphabetical order.
@@ -46,7 +46,7 @@ pub trait Executor: Send + Sync {
     /// Returns `true` if the backend has a fallback kernel for ops without a lowering rule.
     fn has_fallback(&self) -> bool;
 
-    /// Returns `None` if the device can store tensors of this dtype and rank, and the reason if it cannot.
+    /// Returns the reason why the device cannot store tensors of this dtype and rank, or `None` if it can.
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 }
 
@@ -135,7 +135,7 @@ impl<B: Backend> Executable for Function<B> {
 pub struct BackendEntry {
     /// The backend's name.
     pub name: &'static str,
-    /// Opens the device, or returns an error that says what is missing.
+    /// Opens the device, or returns an error that explains why it is unavailable.
     pub open: fn() -> Result<Arc<dyn Executor>>,
 }
 
@@ -164,7 +164,7 @@ macro_rules! register_backend {
     };
 }
 
-/// Returns the names of all linked backends: `reference`, then the others in alphabetical order.
+/// Returns the names of all linked backends: `reference` first, then the others in alphabetical order.
 ///
 /// ```
 /// assert_eq!(funcify::dispatch::backend_names()[0], "reference");
@@ -175,7 +175,7 @@ pub fn backend_names() -> Vec<&'static str> {
     names
 }
 
-/// Opens the backend with this name.
+/// Opens the backend with the given name.
 ///
 /// ```
 /// use funcify::dispatch::open_backend;
@@ -199,7 +199,7 @@ pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
     Err(Error::Registry { at: at.boxed(), backend: name.to_string(), problem: problem.to_string(), fix })
 }
 
-/// Runs a graph once on the backend with this name. Inputs and outputs are given by name.
+/// Runs a graph once on the backend with the given name. Inputs and outputs are given by name.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -227,7 +227,7 @@ pub fn run_named(
     Ok(names.zip(results).collect())
 }
 
-/// Returns named tensors in the order of the graph's inputs. A missing or an unknown name is an error.
+/// Returns named tensors in the order of the graph's inputs. Returns an error if a name is missing or unknown.
 #[doc(hidden)]
 pub fn ordered_inputs(at: &Place, graph: &Graph, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>> {
     let names: Vec<&str> = (0..graph.inputs().len()).map(|index| graph.input_name(index)).collect();

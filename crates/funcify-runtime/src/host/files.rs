@@ -29,7 +29,7 @@ pub fn read_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, HostT
     read("read_safetensors", Site::caller(), path.as_ref(), |_| true)
 }
 
-/// Reads the tensors of a safetensors file, and skips those whose element type is not supported. Returns an error if a
+/// Reads the tensors of a safetensors file and skips those with an unsupported element type. Returns an error if a
 /// skipped tensor is in `needed`.
 ///
 /// ```
@@ -54,7 +54,8 @@ fn read(function: &str, site: Site, path: &Path, needs: impl Fn(&str) -> bool) -
     parse(&bytes, needs).map_err(failed)
 }
 
-/// Reads all tensors of a safetensors file that is in memory. The error describes the problem with the file.
+/// Parses the contents of a safetensors file and returns all its tensors. The error describes the problem with the
+/// file.
 ///
 /// ```
 /// assert!(funcify::files::parse_safetensors(b"no such file").is_err());
@@ -109,8 +110,8 @@ pub fn write_safetensors(path: impl AsRef<Path>, tensors: &BTreeMap<String, Host
     replace(path, write).map_err(|reason| file_error("write_safetensors", site, path, reason.into()))
 }
 
-/// Replaces a file with the output of `write`, once the output is complete. Preserves the file's permissions, and
-/// follows symbolic links. Anything but a regular file, such as a pipe or a device, is written directly.
+/// Replaces a file with the output of `write`, once the output is complete. Preserves the file's permissions and
+/// follows symbolic links. Pipes, devices and other paths that are not regular files are written directly.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -137,7 +138,7 @@ struct TemporaryFile(PathBuf);
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // The removal fails if the file was renamed, which is fine.
+        // The removal fails if the file was already renamed. This failure can be ignored.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -194,7 +195,7 @@ fn file_dtype(dtype: DType) -> Dtype {
     }
 }
 
-/// Returns advice on converting a tensor of this dtype to a supported dtype.
+/// Returns advice on converting a tensor of this dtype to a supported dtype, for an error message.
 fn storage_advice(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::I8 | Dtype::I16 => "store it as I32, which represents all of its values exactly",

@@ -40,9 +40,9 @@ impl fmt::Display for Need {
     }
 }
 
-/// Returns the features that a graph needs (before any rewrite) and a backend lacks. If there are any, compiling the
-/// graph returns an error about one of them. If a custom op has a composition but no kernel on the backend, the graph
-/// needs the ops of the composition instead.
+/// Returns the features that a graph needs (before any rewrite) and a backend lacks. If any feature is missing,
+/// compiling the graph returns an error about one of them. If a custom op has a composition but no kernel on the
+/// backend, the graph needs the ops of the composition instead.
 ///
 /// ```
 /// use funcify::Graph;
@@ -54,7 +54,7 @@ impl fmt::Display for Need {
 /// ```
 pub fn needs(executor: &dyn Executor, graph: &Graph) -> Result<BTreeSet<Need>> {
     let lowered = executor.lowered_ops();
-    // A fallback kernel runs all ops but `scan`, which needs a loop strategy.
+    // A fallback kernel runs all ops except `scan`, which needs a loop strategy.
     let has_kernel = |op: &str| lowered.contains(&op) || (executor.has_fallback() && op != Scan::NAME);
     let plain = graph.without_rules()?;
     let plain = with_compositions(plain.as_ref().unwrap_or(graph), &|custom| !has_kernel(custom.name()))?;
@@ -85,7 +85,7 @@ fn collect(
         };
         match node.op.class() {
             OpClass::Control(Control::Switch(_) | Control::While(_)) => {}
-            // These need no lowering rule: programs upload constants themselves, and read sizes on the host.
+            // These ops need no lowering rule: programs upload constants themselves and read sizes on the host.
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::AssociativeScan(op)) => {
                 let sweeps = op.sweeps(&node.place(), &graph.types(&node.inputs), &vec![true; op.leaves])?;

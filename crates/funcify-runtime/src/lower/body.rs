@@ -13,10 +13,10 @@ pub(crate) struct Body {
     pub(crate) step: Vec<bool>,
 }
 
-/// Identifies the graph from which a nested program is built.
+/// The identity of the graph from which a nested program is built.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BodyKey {
-    /// A body whose first `carries` parameters are carries. If `repeats` is set, its other arguments are the same in
+    /// A body whose first `carries` parameters are carries. If `repeats` is set, the other arguments are the same in
     /// every run.
     Body { graph: GraphId, carries: usize, repeats: bool },
     /// The step of a native loop. Identified by the loop's node, because the loop determines which nodes of its body
@@ -46,8 +46,8 @@ impl Parameter {
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Returns the program for the marked nodes of a body. Builds it only once for the same key, static parameters and
-    /// sizes.
+    /// Returns the program for the marked nodes of a body. Programs with the same key, static parameters and sizes are
+    /// built only once.
     pub(crate) fn shared_program(
         &mut self,
         key: BodyKey,
@@ -89,7 +89,7 @@ impl<B: Backend> Lowering<'_, B> {
         self.shared_program(key, body, &parameters, &body.live_nodes())
     }
 
-    /// Lowers the marked nodes to a program with these parameters.
+    /// Lowers the marked nodes to a program with the given parameters.
     pub(crate) fn lower_body(
         mut self,
         graph: &Graph,
@@ -122,7 +122,7 @@ impl<B: Backend> Lowering<'_, B> {
         let live = body.live_nodes();
         let mut fixed = vec![false; body.nodes().len()];
         // The sizes that change from step to step or are not known before the loop: the loop's own number of steps, if
-        // an operand or an early exit determines it, and the sizes bound by inner loops.
+        // an operand or an early exit determines it, and the sizes that nodes of the body bind.
         let mut stepwise: Vec<&Symbol> = scan.binds().collect();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);

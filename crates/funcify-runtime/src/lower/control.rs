@@ -76,7 +76,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// Lowers an associative scan to a compiled loop if possible, and otherwise to two sweeps, which run for any number
+    /// Lowers an associative scan to a compiled loop if possible, and otherwise to two sweeps, which handle any number
     /// of elements.
     pub(super) fn lower_associative(&mut self, call: NodeCall<'_>, op: &AssociativeScan) -> Result<Vec<Slot>> {
         let NodeCall { graph, index, node, operands } = call;
@@ -118,8 +118,8 @@ impl<B: Backend> Lowering<'_, B> {
     pub(super) fn lower_bind(&mut self, call: NodeCall<'_>, op: &BindSize) -> Result<Vec<Slot>> {
         let NodeCall { graph, node, operands, .. } = call;
         let (at, symbol) = (node.place(), op.size.clone());
-        // A static negative value is an error only at run time: the op may be in a branch that is never taken
-        // (bind-c2).
+        // A negative static value becomes an error only at run time, because the op may be in a branch that is never
+        // taken (bind-c2).
         let action = match self.static_number(operands[0]).and_then(|number| usize::try_from(number).ok()) {
             Some(size) => {
                 self.sizes.set(&symbol, size);

@@ -10,12 +10,12 @@ use crate::run::late::{CachedPlan, LateLoop, MAX_TRACE_ROWS};
 /// The number of plans to cache, each for different sizes.
 const CACHED_PLANS: usize = 64;
 
-/// The value of unknown symbols in a trial compilation, which shows early whether some op prevents compilation.
+/// The value of unknown symbols in a trial compilation, which reveals early whether an op prevents compilation.
 const TRIAL_SIZE: usize = 8;
 
 impl<B: Backend> Lowering<'_, B> {
     /// Returns the loop in a form that can be compiled at run time, once its sizes are known. Declines a loop whose
-    /// body binds sizes, because these may differ in each step.
+    /// body binds sizes, because their values may differ from step to step.
     pub(crate) fn late_loop(&self, graph: &Graph, node: &Node, scan: &Scan) -> Result<LateLoop<B>, Declined> {
         let declined = |reason: &str| Declined::new("scan", reason);
         if scan.body.binds_any() {

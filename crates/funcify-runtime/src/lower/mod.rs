@@ -1,12 +1,12 @@
 //! Lowers a graph to the instructions of a program.
 //!
-//! The body of a loop is split in two. Nodes that depend only on invariants run once, before the loop. All other nodes
-//! form the step, which runs once per iteration, unrolled or not.
+//! The body of a loop is split into two parts. Nodes that depend only on invariants run once, before the loop. All
+//! other nodes form the step, which runs once per iteration, unrolled or not.
 //!
 //! A loop with a data-dependent number of steps cannot be unrolled. A loop with early exit is not unrolled either:
 //! since the host must check the condition after each step anyway, unrolling would have no advantage over a native
-//! loop. If the user forces [`LoopStrategy::Unroll`], such loops still run natively, but their maximum number of
-//! steps must be static. The same holds for their backward loops (`statics.rs`).
+//! loop. If the user forces [`LoopStrategy::Unroll`], such loops still run natively, but their maximum number of steps
+//! must be static. The same rule applies to their backward loops (`statics.rs`).
 
 mod body;
 mod control;
@@ -45,7 +45,7 @@ use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Pr
 /// in memory.
 const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 
-/// The compile options that affect lowering, with the backend.
+/// The backend and the compile options that affect lowering.
 #[derive(Clone)]
 pub(crate) struct Settings<'a, B: Backend> {
     pub(crate) backend: &'a B,
@@ -74,7 +74,7 @@ impl<'a, B: Backend> Settings<'a, B> {
     /// Returns the parts of the program that the backend is asked to compile.
     pub(crate) fn compiles(&self) -> Compiles {
         match (self.strategy, self.backend.compiles()) {
-            // A backend that compiles nothing is asked anyway, so that the report contains its reason.
+            // Ask even a backend that compiles nothing, so that the report contains its reason.
             (Some(LoopStrategy::Compiled), Compiles::Nothing) => Compiles::Loops,
             (strategy, own) => match strategy.unwrap_or_default().restrict(own) {
                 Compiles::Loops if self.whole => Compiles::Programs,
@@ -83,7 +83,7 @@ impl<'a, B: Backend> Settings<'a, B> {
         }
     }
 
-    /// Returns the strategy for loops that are not compiled: the forced one, or the one from the lowering rule.
+    /// Returns the strategy for loops that are not compiled: the forced strategy, or the one from the lowering rule.
     pub(crate) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
         let rule = rule_of(self.backend, scan.name(), at)?;
         Ok(self.forced_strategy().or(rule.strategy()).unwrap_or(LoopStrategy::Native))
@@ -101,7 +101,7 @@ impl<'a, B: Backend> Settings<'a, B> {
 /// A program under construction.
 pub(crate) struct Lowering<'a, B: Backend> {
     pub(crate) settings: Settings<'a, B>,
-    /// The sizes for which the program is specialised; empty for a program that serves all sizes.
+    /// The sizes for which the program is specialised. Empty for a program that serves all sizes.
     pub(crate) sizes: Sizes,
     /// The integers and booleans that are known when the program is built, by register: constants, static inputs,
     /// sizes, and values computed from them.
@@ -122,12 +122,12 @@ pub(crate) struct Lowering<'a, B: Backend> {
     sweeps: HashMap<NodeKey, Arc<Sweeps>>,
     /// For each graph seen so far, one flag per value: `true` if the graph uses the value.
     uses: HashMap<GraphId, Arc<[bool]>>,
-    /// The results of compiling single nodes for given sizes so far: the compiled code, or the reason why the backend
-    /// declined.
+    /// The outcome of each compilation of a single node for given sizes: the compiled code, or the reason why the
+    /// backend declined.
     compiled: HashMap<(NodeKey, Sizes), CompileResult<B::Tensor>>,
 }
 
-/// Identifies a node by its graph and its index in that graph.
+/// The identity of a node: its graph and its index in that graph.
 pub(crate) type NodeKey = (GraphId, usize);
 
 /// A node to lower, with the registers that hold its operands.
@@ -142,7 +142,7 @@ pub(crate) struct NodeCall<'a> {
 /// Facts about a lowered program that its report needs.
 #[derive(Default)]
 pub(crate) struct Notes {
-    /// The indices of the static inputs whose values the program depends on.
+    /// The indices of the static inputs on whose values the program depends.
     pub(crate) statics: BTreeSet<usize>,
     /// The reports on the loops of the program.
     pub(crate) loops: Vec<LoopReport>,
@@ -153,8 +153,8 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Inserts the report on a loop at index `place`, before the reports on the loops nested in it. Does nothing if the
-    /// list already has an equal report.
+    /// Inserts the report on a loop at index `place`, which puts it before the reports on nested loops. Does nothing if
+    /// the list already has an equal report.
     pub(crate) fn add_loop(&mut self, place: usize, each: LoopReport) {
         if !self.loops.contains(&each) {
             self.loops.insert(place, each);
@@ -289,9 +289,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns `true` if an op should be compiled by itself. Considers this only for backends that compile whole
-    /// programs, after they have declined to compile the program. Small ops and reshapes, which move no data, are
-    /// faster as kernels. A custom op with a kernel of its own always runs that kernel.
+    /// Returns `true` if an op should be compiled on its own. This is useful only on a backend that compiles whole
+    /// programs and has declined to compile this one. Small ops and reshapes, which move no data, are faster as
+    /// kernels. A custom op with a kernel of its own always runs that kernel.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
         let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
         let mut types = node.inputs.iter().chain(&node.outputs);

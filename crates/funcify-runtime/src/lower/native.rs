@@ -6,7 +6,7 @@ use crate::run::late::LateLoop;
 use crate::run::native::NativeLoop;
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Lowers a loop to an instruction that runs the program of the step in a loop.
+    /// Lowers a loop to an instruction that runs the program of the body once per step.
     pub(super) fn lower_native(
         &mut self,
         ScanCall { scan, key, at, operands, types }: ScanCall<'_>,
@@ -14,10 +14,10 @@ impl<B: Backend> Lowering<'_, B> {
         outputs: Vec<TensorType>,
         late: Option<LateLoop<B>>,
     ) -> Result<Vec<Slot>> {
-        // These sizes are not static in the step, because each run of the loop binds them anew.
+        // The sizes that the loop binds are not static in the step, because they can differ in every run of the loop.
         scan.binds().for_each(|symbol| self.sizes.remove(symbol));
         let graph = &scan.body;
-        // Find the values that the step or its results use, in order to capture only those.
+        // Capture only the values that the step or its results use.
         let step = graph.nodes().iter().zip(&body.step).filter(|(_, runs)| **runs);
         let mut needed: HashSet<ValueId> = step.flat_map(|(node, _)| node.inputs.iter().copied()).collect();
         needed.extend(graph.outputs().iter().map(|output| output.value));

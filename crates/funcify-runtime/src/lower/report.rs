@@ -46,7 +46,7 @@ pub struct LoopReport {
     pub rewrites: BTreeMap<&'static str, usize>,
 }
 
-/// The number of steps of a loop, to the extent that it is static.
+/// The number of steps of a loop, as far as it is known when the program is built.
 ///
 /// ```
 /// use funcify::dispatch::Steps;
@@ -64,7 +64,7 @@ pub enum Steps {
 }
 
 impl Steps {
-    /// Evaluates a step count for these sizes.
+    /// Evaluates a step count for the given sizes.
     pub(crate) fn of(count: &StepCount, sizes: &Sizes) -> Self {
         let at = |dim: &Dim| dim.value(sizes).ok().and_then(|steps| usize::try_from(steps).ok());
         match count {
@@ -85,7 +85,8 @@ impl fmt::Display for Steps {
     }
 }
 
-/// Counts the kernels of instructions, including those of nested programs. Each nested program counts once.
+/// Counts the kernels in a list of instructions, including the kernels of nested programs. Each nested program counts
+/// once.
 pub(crate) fn count_kernels<B: Backend>(instructions: &[Instruction<B>]) -> usize {
     let of_one = |action: &Action<B>| match action {
         Action::Kernel(_) | Action::Whole(_) => 1,

@@ -19,8 +19,8 @@ impl<B: Backend> Lowering<'_, B> {
             Attempt::Declined(Some(_))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
-                // Unlike the first attempt, the late loop supports integers, so report why the backend declined the
-                // late loop.
+                // Unlike the first attempt, the late loop supports integers, so report the reason why the backend
+                // declined the late loop.
                 match self.late_loop(graph, node, scan) {
                     Ok(late) => (Some(late), None),
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),
@@ -75,7 +75,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Returns `true` if the loop's `unroll` hint covers all its steps, and its rows are static.
+    /// Returns `true` if the loop's `unroll` hint covers all its steps, and the numbers of rows of its operands are
+    /// static.
     fn is_laid_out(&self, ScanCall { scan, types, .. }: ScanCall<'_>) -> bool {
         let is_static = |dim: Option<&Dim>| dim.is_none_or(|dim| dim.value(&self.sizes).is_ok());
         let steps = scan.steps.value(&self.sizes);

@@ -1,10 +1,10 @@
-//! Tracks which integers and booleans of a program are static, and which are not static but bounded.
+//! Tracks which integers and booleans of a program are static or bounded.
 //!
 //! A number is static if it is the same in every run of the program: a constant, a static input, a size of the call, or
-//! a value computed from these. A number is bounded if it can take only finitely many values, regardless of the data:
-//! for example, the number of steps of a loop with early exit, a counter in such a loop, or a value computed from
-//! bounded numbers alone. A loop with a bounded number of steps has a static maximum number of steps. Forced unrolling
-//! accepts such a loop, but runs it natively.
+//! a value computed only from such numbers. A number is bounded if it can take only finitely many values, regardless of
+//! the data: for example, the number of steps of a loop with early exit, a counter in such a loop, or a value computed
+//! from bounded numbers alone. A loop with a bounded number of steps has a static maximum number of steps. Forced
+//! unrolling accepts such a loop, but runs it natively.
 
 use funcify_core::HostTensor;
 use funcify_core::ops::{Creation, EvalContext};
@@ -15,7 +15,7 @@ use super::*;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct StaticNumber {
     number: i64,
-    /// The indices of the static inputs that the number depends on.
+    /// The indices of the static inputs on which the number depends.
     inputs: BTreeSet<usize>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Bounded {
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Returns the value of a register if it is static, and records the static inputs that it depends on.
+    /// Returns the value of a register if it is static, and records the static inputs on which the value depends.
     pub(crate) fn static_number(&mut self, register: Slot) -> Option<i64> {
         let StaticNumber { number, inputs } = self.statics.get(&register)?;
         self.notes.statics.extend(inputs);
@@ -93,7 +93,7 @@ impl<B: Backend> Lowering<'_, B> {
                 .all(|operand| types[operand].shape.dims().first().is_none_or(|rows| self.is_bounded_size(rows)))
     }
 
-    /// Records that these sizes are bounded, because a loop with a bounded number of steps binds them.
+    /// Records that the given sizes are bounded, because a loop with a bounded number of steps binds them.
     pub(crate) fn note_bounded_sizes<'s>(&mut self, symbols: impl Iterator<Item = &'s Symbol>) {
         if self.tracks_bounds() {
             self.bounded.symbols.extend(symbols.cloned());
@@ -148,7 +148,7 @@ impl<B: Backend> Lowering<'_, B> {
         body.outputs().iter().map(|output| bounded.contains(&output.value)).collect()
     }
 
-    /// Returns `true` if an op on numbers of these types has a bounded result whenever its operands are bounded.
+    /// Returns `true` if an op on numbers of the given types has a bounded result whenever its operands are bounded.
     fn has_bounded_result<'t>(&self, op: &Op, mut types: impl Iterator<Item = &'t TensorType>) -> bool {
         let has_size = if let Op::Size(size) = op { self.is_bounded_size(&size.dim) } else { true };
         is_foldable(op) && has_size && types.all(is_number)
@@ -164,7 +164,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Creates the parameter of a body that captures this register of the enclosing program.
+    /// Creates a parameter of a body that captures a register of the enclosing program.
     pub(crate) fn capture_parameter(&self, value: ValueId, register: Slot, stays: bool) -> Parameter {
         let number = self.statics.get(&register).cloned();
         Parameter { value, number, stays, is_bounded: self.is_bounded(register) }

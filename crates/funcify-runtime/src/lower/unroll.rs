@@ -1,8 +1,8 @@
 //! Unrolls a loop with a static number of steps into straight-line code.
 //!
-//! While the code is generated, a buffer is a table of rows. An initial row is read from the operand when a step
-//! needs it, and a written row is the register that the step set. Nothing is copied until the rows of the results are
-//! stacked.
+//! While the code is generated, a buffer is a table of rows. An initial row is read from the operand when a step needs
+//! it, and a written row is represented by the register that holds it. Nothing is copied until the rows of the results
+//! are stacked.
 
 use funcify_core::ops::scan::Start;
 use funcify_core::types::SizeError;
@@ -14,7 +14,7 @@ use crate::run::program::{RowsNode, StackNode};
 /// The state of one row of a buffer while a loop is unrolled.
 #[derive(Clone, Copy)]
 enum UnrolledRow {
-    /// A row of the operand, with its index in the operand.
+    /// An initial row, with its index in the operand.
     Given(usize),
     /// A row that a step wrote to this register.
     Written(Slot),
@@ -159,7 +159,7 @@ struct Line<'l, 'a, B: Backend> {
     at: Arc<Place>,
     /// The operands from which rows are read.
     sources: HashMap<Slot, Arc<RowsNode>>,
-    /// The rows that were read so far: the operand and the index of a row, with its register.
+    /// The registers of the rows that were read so far, keyed by the operand and the index of the row.
     rows: HashMap<(Slot, usize), Slot>,
 }
 

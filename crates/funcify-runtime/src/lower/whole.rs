@@ -17,13 +17,13 @@ pub(crate) enum Attempt {
     Compiled(Vec<Slot>),
     /// The node has data-dependent sizes, so it can only be compiled at run time.
     AtRunTime,
-    /// The node was not compiled. Contains the reason if the backend was asked.
+    /// The node was not compiled. Contains the backend's reason, or `None` if the backend was not asked.
     Declined(Option<Declined>),
 }
 
 impl Attempt {
-    /// Returns the registers of the results, or the reason why the node was not compiled. To be used for ops that
-    /// cannot be compiled at run time.
+    /// Returns the registers of the results, or the reason why the node was not compiled. Used for ops that cannot be
+    /// compiled at run time.
     pub(crate) fn into_results(self, op: &str) -> Result<Vec<Slot>, Option<Declined>> {
         match self {
             Attempt::Compiled(results) => Ok(results),
@@ -34,8 +34,8 @@ impl Attempt {
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Lowers the entire program to compiled code. Returns `None` if the settings do not ask for that, or if the
-    /// backend declines.
+    /// Lowers the entire program to compiled code. Returns `None` if the settings do not ask for it, or if the backend
+    /// declines.
     pub(crate) fn lower_whole_program(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
         match self.settings.compiles() {
             Compiles::Loops if is_made_of_loops(graph) => {}
@@ -79,7 +79,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// If a node is a loop, inserts a report on it at index `place`.
+    /// Inserts a report on a node at index `place` if the node is a loop.
     pub(crate) fn report_loop(
         &mut self,
         place: usize,
@@ -104,8 +104,8 @@ impl<B: Backend> Lowering<'_, B> {
         let node = &graph.nodes()[index];
         let used = used_results(&self.uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)?;
-        // The sizes that the body binds are unknown here. A stale size from the previous step of an unrolled loop does
-        // not count.
+        // The sizes that the body binds are unknown here. A size that is left over from the previous step of an
+        // unrolled loop does not count.
         let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
         node_graph.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
         if !has_sizes {
@@ -141,8 +141,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns the reason why a program is not compiled as a whole. If the program has integers, the reason may be that
-    /// some of them can exceed the range in which floats are exact. To find out, asks again for code that may reject
-    /// its operands, and returns the reason if the backend declines again.
+    /// some of them can exceed the range in which floats are exact. In that case, asks again for code that may reject
+    /// its operands, and returns the new reason if the backend declines again.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;
@@ -186,7 +186,7 @@ fn has_integers(graph: &Graph) -> bool {
     graph.values().any(|value| graph.ty(value).dtype.is_int()) || bodies().any(|body| has_integers(body))
 }
 
-/// Returns the only loop of a program, or `None` if it has no loop or several. Errors about cancellation point to it.
+/// Returns the only loop of a program, or `None` if it has no loop or several. Cancellation errors point to this loop.
 fn only_loop(graph: &Graph) -> Option<&Node> {
     let mut loops = graph.live().filter(|node| steps(graph, node).is_some());
     loops.next().filter(|_| loops.next().is_none())
@@ -221,7 +221,7 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies cheap ops into the graph `to`: those that compute integers in `values` from constants and sizes alone.
+/// Copies into the graph `to` the cheap ops that compute integers in `values` from constants and sizes alone.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];

@@ -1,5 +1,6 @@
 //! Replaces custom ops with their compositions ([`CustomOp::composition`](funcify_core::ops::CustomOp::composition)).
-//! This is done for graphs that a backend compiles as a whole, and for custom ops for which the backend has no kernel.
+//! This applies to all custom ops in graphs that a backend compiles as a whole, and otherwise to those for which the
+//! backend has no kernel.
 //!
 //! The composition is traced for the operand types of the node, checked against the op's type rule, and inlined in
 //! place of the node. Custom ops inside a composition are replaced too.
@@ -32,7 +33,7 @@ pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result
     custom.composition(&node.place(), &graph.types(&node.inputs), &graph.types(&node.outputs))
 }
 
-/// If the op that prevents compilation is a custom op, names the missing composition as the reason.
+/// Names the missing composition as the reason if the op that prevents compilation is a custom op.
 pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(

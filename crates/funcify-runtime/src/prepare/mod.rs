@@ -7,8 +7,8 @@ use self::compositions::{explain_missing_composition, with_compositions};
 use self::loops::with_loops;
 use crate::backend::{Backend, CompileResult, Declined, WholeRequest};
 
-/// Asks the backend to compile a program or a loop. Before that, replaces custom ops with their compositions, and
-/// associative scans and cumulative reductions with loops.
+/// Asks the backend to compile a program or a loop, after replacing custom ops with their compositions, and associative
+/// scans and cumulative reductions with loops.
 pub(crate) fn request_whole<B: Backend>(backend: &B, whole: WholeRequest<'_>) -> CompileResult<B::Tensor> {
     // `function/prepare.rs` has already reported invalid compositions.
     let composed = with_compositions(whole.graph, &|_| true)

@@ -23,7 +23,7 @@ pub(crate) struct AssociativeNode<B: Backend> {
     pub(crate) pairs: Symbol,
     /// The program that combines a batch of pairs.
     pub(crate) up_sweep: Arc<Program<B>>,
-    /// The program that computes the rows in between: it combines each result of the level below with the next element.
+    /// The program that combines each result of a pair with the next element, which gives the results in between.
     /// Computes only the needed leaves.
     pub(crate) down_sweep: Arc<Program<B>>,
 }
@@ -34,8 +34,8 @@ impl<B: Backend> AssociativeNode<B> {
         let captured = operands.split_off(self.leaves.len());
         let sizes = run.sizes.clone();
         let results = self.level(run, operands, &captured, &mut 0);
-        // Restore the sizes: outside of the scan, the symbol for the number of pairs may be unbound or have another
-        // size.
+        // Restore the sizes, because outside of the scan the symbol for the number of pairs may be unbound or have
+        // another size.
         run.sizes = sizes;
         Ok(results?.into())
     }
@@ -45,7 +45,7 @@ impl<B: Backend> AssociativeNode<B> {
         let mut sizes = sizes.clone();
         let rows = self.leaves.first().and_then(|leaf| leaf.shape.dims().first());
         if let Some(Ok(rows)) = rows.map(|rows| rows.value(&sizes)) {
-            // A negative or an excessive number of rows is reported when the call runs.
+            // A negative or excessive number of rows is reported when the call runs.
             sizes.set(&self.pairs, usize::try_from(rows.max(0)).unwrap_or(usize::MAX) / 2);
         }
         sizes

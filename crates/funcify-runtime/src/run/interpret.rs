@@ -90,7 +90,7 @@ impl<B: Backend> Program<B> {
         (first..).zip(tensors).for_each(|(argument, tensor)| self.place(frame, argument, tensor));
     }
 
-    /// Moves an output out of a frame after a run. Outputs must be taken in order, once each.
+    /// Moves an output out of a frame after a run. Each output must be taken exactly once, in order.
     #[inline(always)]
     pub(crate) fn take(&self, frame: &mut Frame<B::Tensor>, output: usize) -> B::Tensor {
         fetch(&mut frame.slots, self.outputs[output])

@@ -1,14 +1,14 @@
-//! Compiles loops at run time. This is done for loops whose number of steps or rows depends on data, once these sizes
-//! are known. It is also done for loops on integers: compiled code represents integers as floats, and rejects operands
-//! that floats cannot represent.
+//! Compiles loops at run time, once their sizes are known. Two kinds of loops are compiled late: loops whose number of
+//! steps or rows depends on data, and loops on integers, because compiled code represents integers as floats and
+//! rejects operands that floats cannot represent.
 //!
 //! A loop with early exit is compiled for its maximum number of steps. The compiled code returns the actual number of
 //! steps as an additional result, and the traces are truncated to that many rows. If the traces could be very long, the
 //! loop runs natively instead.
 //!
-//! The decision to compile depends only on the sizes, never on earlier calls, so that repeated calls return identical
-//! bits. Planning takes a few tenths of a millisecond, so the plans for the most recent sizes are cached. A loop that
-//! cannot be compiled runs natively.
+//! The decision to compile depends only on the sizes, never on earlier calls, so that repeated calls return
+//! bit-identical results. Planning takes a few tenths of a millisecond, so the plans for the most recent sizes are
+//! cached. A loop that cannot be compiled runs natively.
 
 use funcify_core::error::Progress;
 use funcify_core::graph::Graph;
@@ -49,13 +49,13 @@ impl<B: Backend> Clone for CachedPlan<B> {
 }
 
 impl<B: Backend> LateLoop<B> {
-    /// Compiles the loop for these sizes, to code that may reject its operands.
+    /// Compiles the loop for the given sizes, to code that may reject its operands.
     pub(crate) fn compile_late(&self, backend: &B, sizes: &Sizes) -> CompileResult<B::Tensor> {
         let (graph, memory_budget) = (&self.graph, self.memory_budget);
         request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })
     }
 
-    /// Selects the sizes of the symbols that the loop uses.
+    /// Returns the sizes of the symbols that the loop uses.
     pub(crate) fn own_sizes(&self, all: &Sizes) -> Sizes {
         let mut sizes = Sizes::new();
         self.graph.visit_symbols(&mut |symbol| {

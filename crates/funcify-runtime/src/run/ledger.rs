@@ -28,13 +28,13 @@ impl<B: Backend> Run<'_, B> {
         }
     }
 
-    /// Returns the number of bytes of a tensor of this type, or 0 if its sizes are not bound yet.
+    /// Returns the size of a tensor of this type in bytes, or 0 if its dimensions are not bound yet.
     pub(crate) fn bytes_of(&self, ty: &TensorType) -> u64 {
         bytes_of(ty, &self.sizes, self.backend.element_bytes(ty.dtype)).unwrap_or(0)
     }
 }
 
-/// Tracks the bytes held by the slots of one running program.
+/// The number of bytes held by each slot of a running program.
 pub(crate) struct Ledger<'f> {
     slots: &'f mut Vec<u64>,
     live: u64,
@@ -65,7 +65,7 @@ impl<'f> Ledger<'f> {
     }
 
     /// Returns an error if the results of an instruction would exceed the budget. Also records the bytes that this
-    /// program holds, for programs nested in the instruction.
+    /// program holds, because programs nested in the instruction count them.
     pub(crate) fn check_instruction<B: Backend>(
         &self,
         instruction: &Instruction<B>,
@@ -111,8 +111,8 @@ impl<B: Backend> Instruction<B> {
 }
 
 impl<B: Backend> NativeLoop<B> {
-    /// Returns the number of bytes that one more step adds to the collected traces. Only a loop with early exit, whose
-    /// number of rows depends on data, collects traces; returns 0 for all others.
+    /// Returns the number of bytes that one more step adds to the collected traces of a loop with early exit, whose
+    /// number of rows depends on data. Returns 0 for all other loops.
     pub(crate) fn collected_row_bytes(&self, run: &Run<'_, B>) -> u64 {
         if run.memory.is_none() || self.scan.until.is_none() {
             return 0;

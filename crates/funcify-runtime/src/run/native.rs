@@ -136,7 +136,7 @@ impl<B: Backend> NativeLoop<B> {
         Ok(ran)
     }
 
-    /// If the loop has an early exit, binds its symbol to the number of steps that ran (scan-c6).
+    /// Binds the symbol of a loop with early exit to the number of steps that ran (scan-c6).
     fn bind_steps(&self, run: &mut Run<'_, B>, ran: usize) -> Result<()> {
         let Some(symbol) = &self.scan.until else { return Ok(()) };
         run.sizes.set(symbol, ran);
@@ -164,7 +164,7 @@ struct NativeBuffer<'l, B: Backend> {
     index: usize,
     /// `true` if the buffer's result is used.
     used: bool,
-    /// The type of the complete buffer, provided that all steps run.
+    /// The type that the buffer has if all steps run.
     ty: StackType,
     contents: BufferContents<B::Tensor>,
 }
@@ -187,7 +187,7 @@ enum BufferContents<T> {
 
 /// The trace of a growing buffer.
 enum Trace<T> {
-    /// No trace, because it is unused or only its last rows are returned.
+    /// No trace is kept, because the trace is unused or only its last rows are returned.
     None,
     /// A tensor that is written in place. `None` only while a row is being written.
     InPlace(Option<T>),
@@ -303,7 +303,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         Ok(())
     }
 
-    /// Returns the buffer's result. If it is unused, returns an arbitrary tensor.
+    /// Returns the buffer's result, or an arbitrary tensor if the result is unused.
     fn finish(self, run: &Run<'_, B>) -> Result<B::Tensor> {
         let NativeBuffer { native, index, used, mut ty, contents } = self;
         let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);

@@ -11,9 +11,9 @@ use super::*;
 
 /// The profile of one call to a function ([`Function::profile`](crate::Function::profile)).
 ///
-/// The profiler waits for the device after each instruction, in order to attribute the time to the right kernel. A
+/// The profiler waits for the device after each instruction, so that the time is attributed to the right kernel. A
 /// profiled call is therefore slower than a normal one. If the tensors are in host memory, the overhead is about 0.1
-/// microseconds per instruction. On other devices, it is the time spent waiting.
+/// microseconds per instruction. On other devices, the overhead is the time spent waiting.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -33,7 +33,7 @@ use super::*;
 /// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Profile {
-    /// The time from the start of the first instruction to the end of the last.
+    /// The time from the start of the first instruction to the end of the last one.
     pub total: Duration,
     /// The instructions that ran. Nested instructions come first: a loop comes after its steps.
     pub events: Vec<Event>,
@@ -194,7 +194,7 @@ fn table(f: &mut fmt::Formatter<'_>, title: &str, shares: &[Share]) -> fmt::Resu
     }
 }
 
-/// Records the events of a call.
+/// The events recorded so far in a call, and the instructions that are still running.
 pub(crate) struct Profiler {
     began: Instant,
     open: Vec<Open>,
@@ -248,7 +248,7 @@ impl Profiler {
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// If the call is profiled, waits for the device and records the end of an instruction.
+    /// Waits for the device and records the end of an instruction, if the call is profiled.
     #[inline]
     pub(crate) fn note_profiled(&mut self, instruction: &Instruction<B>, results: &Tensors<B::Tensor>) {
         let Some(profiler) = &mut self.profiler else { return };

@@ -15,8 +15,8 @@ use super::while_loop::WhileNode;
 use super::*;
 use crate::backend::registry::Kernel;
 
-/// The index of a slot, which holds a tensor. While a program is being built, a `Slot` is the index of a register
-/// instead, which is set exactly once.
+/// The index of a slot, which holds a tensor. While a program is being built, a `Slot` is instead the index of a
+/// register, which is set exactly once.
 pub(crate) type Slot = u32;
 
 /// An operand of an instruction.
@@ -80,14 +80,14 @@ pub(crate) struct WholeNode<T> {
     pub(crate) at: Place,
 }
 
-/// Describes the operand of an instruction that reads rows.
+/// The operand of an instruction that reads rows.
 pub(crate) struct RowsNode {
     /// The type of a row.
     pub(crate) row: TensorType,
     pub(crate) at: Place,
 }
 
-/// Describes the result of an instruction that stacks rows and blocks of rows.
+/// The result of an instruction that stacks rows and blocks of rows.
 pub(crate) struct StackNode {
     pub(crate) ty: TensorType,
     /// For each operand, `true` if it is a block of rows rather than a single row.
@@ -116,7 +116,7 @@ pub(crate) struct Program<B: Backend> {
 }
 
 impl<B: Backend> Program<B> {
-    /// If the program is a single instruction that runs compiled code, returns that code.
+    /// Returns the compiled code if the program is a single instruction that runs it.
     pub(crate) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
         match self.instructions.as_slice() {
             [Instruction { action: Action::Whole(node), .. }] => Some(&node.compiled),
@@ -166,7 +166,7 @@ impl<B: Backend> Program<B> {
     }
 }
 
-/// Pairs the index of each slot with its item. Skips items without a slot.
+/// Pairs each item with the index of its slot. Skips items without a slot.
 pub(crate) fn with_slots<T>(
     slots: &[Option<Slot>],
     all: impl IntoIterator<Item = T>,
@@ -174,7 +174,7 @@ pub(crate) fn with_slots<T>(
     slots.iter().zip(all).filter_map(|(slot, each)| Some(((*slot)? as usize, each)))
 }
 
-/// Assigns slots to registers, and reuses the slots that are freed.
+/// A mapping from registers to slots, which reuses freed slots.
 struct SlotMap {
     slot_of: Vec<Option<Slot>>,
     free: Vec<Slot>,

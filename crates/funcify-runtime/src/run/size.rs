@@ -7,8 +7,8 @@ use super::program::{Action, Instruction, KernelNode, Operand, Slot, with_slots}
 use super::*;
 
 impl<B: Backend> Program<B> {
-    /// Returns the size of the program in bytes. `seen` contains the addresses of shared parts, in order to count each
-    /// part once.
+    /// Returns the size of the program in bytes. `seen` contains the addresses of the shared parts that were already
+    /// counted, so that each part counts once.
     pub(crate) fn bytes(&self, seen: &mut HashSet<usize>) -> usize {
         let mut first = |address: usize, bytes: usize| if seen.insert(address) { bytes } else { 0 };
         let mut bytes = size_of::<Self>();

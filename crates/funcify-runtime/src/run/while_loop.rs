@@ -5,8 +5,8 @@ use funcify_core::ops::While;
 use super::whole::RefusableLoop;
 use super::*;
 
-/// A while loop whose condition and body are lowered to programs. The arguments of both are the carries, followed by
-/// their own captures.
+/// A while loop whose condition and body are lowered to programs. The arguments of each program are the carries,
+/// followed by its own captures.
 pub(crate) struct WhileNode<B: Backend> {
     pub(crate) op: While,
     pub(crate) at: Place,
@@ -14,12 +14,14 @@ pub(crate) struct WhileNode<B: Backend> {
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// The loop compiled as a whole, if possible. It is tried first, and may reject its operands.
+    /// The compiled code of the loop, if the backend could compile it. The code runs first, and may reject its
+    /// operands.
     pub(crate) compiled: Option<RefusableLoop<B::Tensor>>,
 }
 
 impl<B: Backend> WhileNode<B> {
-    /// Runs the compiled loop. If there is none or it rejects its operands, runs the steps one by one.
+    /// Runs the compiled loop, if the loop was compiled and the code accepts the operands. Otherwise, runs the steps
+    /// one by one.
     pub(crate) fn run_while(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         if let Some(compiled) = &self.compiled
             && let Some(results) = compiled.run_unless_refused(run, &self.at, &operands)?

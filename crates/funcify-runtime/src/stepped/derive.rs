@@ -16,7 +16,7 @@ struct State {
     name: String,
     ty: TensorType,
     initial: Initial,
-    /// The value to pass to the next step.
+    /// The value of the state that the next step receives.
     next: Value,
 }
 
@@ -47,8 +47,8 @@ struct Draft<'p, 'g> {
     roles: Vec<Role>,
     names: BTreeSet<String>,
     states: Vec<State>,
-    /// The flags for associative scans and cumulative ops, by shape: `true` if an earlier step ran. A flag has the
-    /// symbolic axes of the rows, so that each stream has its own boolean.
+    /// The flags for associative scans and cumulative ops, by row shape: `true` if an earlier step ran. A flag keeps
+    /// the symbolic axes of the row, so that each stream has its own boolean.
     started: Vec<(Shape, Value)>,
 }
 
@@ -80,8 +80,8 @@ impl Labelling<'_> {
         Ok(Stepped { start, step, states: kept.len(), rows })
     }
 
-    /// Sorts the inputs of the step graph and removes the states that are not `kept`. Returns the graph, and the values
-    /// of the original program that its invariant inputs receive.
+    /// Sorts the inputs of the step graph and removes the states that are not `kept`. Returns the graph, and, for each
+    /// of its invariant inputs, the corresponding value of the original program.
     fn order_inputs(&self, draft: &Graph, parts: &Parts, kept: &[usize]) -> Result<(Graph, Vec<ValueId>)> {
         let (states, results) = draft.outputs().split_at(parts.initials.len());
         let outputs = kept.iter().map(|state| states[*state].clone()).chain(results.iter().cloned());
@@ -115,7 +115,7 @@ impl Labelling<'_> {
     }
 
     /// Builds the start graph, which runs before the first step. If its inputs do not determine all sizes, also
-    /// declares rows of sequences as inputs; only their shapes are used.
+    /// declares rows of sequences as inputs. Only the shapes of these rows are used.
     fn start(&self, at: &Place, initials: &[(String, TensorType, Initial)], invariants: &[ValueId]) -> Result<Graph> {
         let plain = self.start_with(at, initials, invariants, &[])?;
         let mut known: Vec<Symbol> = Vec::new();
@@ -201,7 +201,7 @@ impl Labelling<'_> {
     }
 }
 
-/// Rejects a step that uses a size which only the start graph determines.
+/// Rejects a step graph that uses a size that only the start graph determines.
 fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
     let Err(errors) = step.check() else { return Ok(()) };
     let Some(found) = errors.iter().find_map(|error| match error {
@@ -240,7 +240,7 @@ fn needed_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
     }
 }
 
-/// Returns the type of a single row: the type without the axis of the steps.
+/// Returns the type of a single row: the type without the step axis.
 fn row_type(ty: &TensorType, axis: usize) -> TensorType {
     ty.with_shape(ty.shape.without(axis))
 }
@@ -266,7 +266,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Draft { plan, at, values, roles: Vec::new(), names, states: Vec::new(), started: Vec::new() }
     }
 
-    /// Returns a name that no input has yet, based on `wanted`.
+    /// Returns an unused input name: `wanted`, or `wanted` with a number appended.
     fn unused_name(&mut self, wanted: &str) -> String {
         let numbered = (1..).map(|number| format!("{wanted}_{number}"));
         let name = std::iter::once(wanted.to_string()).chain(numbered).find(|name| !self.names.contains(name));
@@ -366,8 +366,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
     }
 
-    /// Declares a state of earlier rows, and returns these rows followed by `rest`. The next state begins one row
-    /// later.
+    /// Declares a state of earlier rows, and returns these rows followed by `rest`. The next value of the state starts
+    /// one row later.
     fn with_earlier_rows(
         &mut self,
         name: &str,
@@ -384,7 +384,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         all
     }
 
-    /// Emits the counterpart of a node in the step graph, and returns its results.
+    /// Emits the ops that compute a node in the step graph, and returns the results.
     fn emit_node(&mut self, node: &Node, action: Action) -> Result<Vec<Value>, Failed> {
         let plan = self.plan;
         match (action, &node.op) {
@@ -481,8 +481,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(outputs)
     }
 
-    /// Emits a step of an associative scan or a cumulative op. The op's latest results are states; the first step
-    /// ignores their initial values.
+    /// Emits a step of an associative scan or a cumulative op. The latest results of the op become states, whose
+    /// initial values the first step ignores.
     fn emit_running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
         let count = if let Op::AssociativeScan(op) = op { op.leaves } else { 1 };
         let window = self.plan.window(node.inputs[0]);

@@ -1,5 +1,5 @@
 //! Determines how each value of a program changes from step to step, and how a step computes each node. Rejects
-//! programs that need rows of later steps, or all steps at once.
+//! programs that need rows of later steps, or the rows of all steps at once.
 
 use funcify_core::graph::uses_any;
 use funcify_core::ops::scan::{Returned, Scan, Start};
@@ -12,17 +12,18 @@ use super::*;
 /// The way a step computes a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
-    /// Not at all: the node runs once, before the first step.
+    /// The step does not compute the node, which runs once, before the first step.
     Once,
-    /// By the same op, with the sizes of a single step.
+    /// The step runs the same op, with the sizes of a single step.
     Op,
-    /// By a delay: `rows` additional rows precede the rows of the first step.
+    /// The step delays the rows: `rows` additional rows precede the rows of the first step.
     Delay { axis: usize, rows: usize },
-    /// By a convolution over the latest rows. `rows` zeros precede the rows of the first step.
+    /// The step runs a convolution over the latest rows. `rows` zeros precede the rows of the first step.
     DelayedConv { axis: usize, rows: usize },
-    /// By one step of the loop.
+    /// The step runs one step of the loop.
     Step,
-    /// By combining the new element with the previous result of the associative scan or cumulative op, along an axis.
+    /// The step combines the new element with the previous result of the associative scan or cumulative op, along an
+    /// axis.
     Running { axis: usize },
 }
 
@@ -32,7 +33,7 @@ pub(super) struct Labelling<'g> {
     pub(super) time: Time,
     pub(super) labels: Vec<Label>,
     pub(super) actions: Vec<Option<Action>>,
-    /// The symbols that nodes of the step bind.
+    /// The symbols that are bound by nodes of the step.
     stepwise: Vec<&'g Symbol>,
 }
 
@@ -82,7 +83,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns how many rows of a value each step sees.
+    /// Returns the number of rows of a value that each step sees.
     pub(super) fn window(&self, value: ValueId) -> usize {
         match self.label(value) {
             Label::Rows(rows) => {
@@ -92,7 +93,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Labels an input. It is a sequence if the length of one axis is the number of steps plus a constant.
+    /// Labels an input. An input is a sequence if the length of one axis is the number of steps plus a constant.
     fn label_input(&self, at: &Place, index: usize) -> Result<Label> {
         let shape = &self.graph.input_type(index).shape;
         if !self.time.is_in_shape(shape) {
@@ -154,8 +155,8 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the action and the label for an op that shifts or selects rows along the axis of the steps. Returns
-    /// `None` for all other ops.
+    /// Returns the action and the label for an op that shifts or selects rows along the step axis. Returns `None` for
+    /// all other ops.
     fn label_row_move(&self, node: &Node, op: &Op) -> Option<(Action, Label)> {
         let first = *node.inputs.first()?;
         let result = &self.graph.ty(*node.outputs.first()?).shape;
@@ -194,7 +195,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Labels the results of a loop over the steps. Its states become states of the single-step program.
+    /// Labels the results of a loop over the steps. The loop's states become states of the single-step program.
     fn label_scan(&self, at: &Place, node: &Node, scan: &Scan) -> Result<Vec<Label>> {
         let places = scan.operands();
         let operand = |place: usize, kind: &str| match self.graph.value_name(node.inputs[place]) {
@@ -296,9 +297,9 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Finds the symbol that counts the steps, in the first of these that the program has: a scan whose number of steps
-/// depends on the size of an input; an associative scan or cumulative op over an axis whose length depends on the size
-/// of an input; a scan with any other symbolic number of steps.
+/// Finds the symbol that counts the steps. Uses the first of the following that the program contains: a scan whose
+/// number of steps depends on the size of an input; an associative scan or cumulative op over an axis whose length
+/// depends on the size of an input; a scan with any other symbolic number of steps.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;
@@ -308,7 +309,7 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
             OpClass::Control(Control::Scan(scan)) => (scan.steps.clone(), true),
             OpClass::Control(Control::AssociativeScan(_)) => (dims(0)[0].clone(), false),
             OpClass::Along(Along::Cumulative(op)) => (dims(0)[op.axis].clone(), false),
-            // These ops either have no steps, or run until a condition ends them.
+            // These ops either have no steps or run until a condition ends them.
             OpClass::Control(Control::While(_) | Control::Switch(_) | Control::Call(_)) => continue,
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => continue,
             OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => continue,

@@ -1,26 +1,26 @@
 //! Turns a sequence program into a single-step program: train with a scan, serve step by step.
 //!
-//! [`Steppable::stepped`] splits a graph in two. `start` runs once: it computes the initial states, and all values
-//! that are the same in each step. `step` runs once per row: it receives the states and one row of each sequence, and
-//! returns the next states and the outputs for that row. Both are ordinary graphs that can be printed, batched and
+//! [`Steppable::stepped`] splits a graph in two. `start` runs once: it computes the initial states, and all values that
+//! are the same in each step. `step` runs once per row: it receives the states and one row of each sequence, and
+//! returns the next states and the outputs for that row. Both are ordinary graphs, so they can be printed, batched and
 //! run on every backend. [`Stepper`](crate::Stepper) runs them.
 //!
 //! The formula for the first loop's number of steps contains one symbol, which counts the steps. Every input with that
 //! symbol in its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the
 //! ops (`rows.rs`, `label.rs`):
 //!
-//! - **stepped-c1** fixed: it depends on no sequence. `start` computes it.
-//! - **stepped-c2** rows: it has one row per step, and no row depends on later rows of a sequence. The rows may lie
-//!   along any axis, and that axis may be merged with others, as when a product `x W` merges steps and batch. A step
-//!   usually computes one row. If a loop reads rows before its first step, a step computes a window of rows. The window
-//!   starts with the step's own row, and has as many rows as the value has when the loop runs a single step. For an
-//!   output, the step returns the newest row.
+//! - **stepped-c1** fixed: the value depends on no sequence. `start` computes it.
+//! - **stepped-c2** rows: the value has one row per step, and no row depends on later rows of a sequence. The rows may
+//!   lie along any axis. That axis may be merged with others: a product `x W`, for example, merges the steps with the
+//!   batch. A step usually computes one row. If a loop reads rows before its first step, a step computes a window of
+//!   rows. The window starts with the step's own row, and has as many rows as the value has when the loop runs a single
+//!   step. For an output, the step returns the newest row.
 //! - **stepped-c3** latest: the value that the program would compute if it ended with this step, such as the last carry
 //!   of a loop or the last row of a trace. It can be an output, or an operand of an op whose operands have no rows.
 //!
 //! The states are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede the
 //! first step, the rows that `pad` and `concat` insert before the first step, and the latest results of associative
-//! scans and cumulative ops. Everything else that spans several steps is rejected with [`Error::NotSteppable`].
+//! scans and cumulative ops. All other dependencies between steps are rejected with [`Error::NotSteppable`].
 
 mod derive;
 mod label;
@@ -60,9 +60,9 @@ pub struct Stepped {
     pub start: Graph,
     /// The graph that runs once per step.
     ///
-    /// Its inputs are the states, one row of each sequence (in order, without the axis of the steps), and the values
-    /// that are the same in each step. Its outputs are the next states (`next_h` for state `h`), then the outputs of
-    /// the program. An output with one row per step is reduced to its newest row.
+    /// Its inputs are the states, one row of each sequence (in order, without the step axis), and the values that are
+    /// the same in each step. Its outputs are the next states (`next_h` for state `h`), then the outputs of the
+    /// program. An output with one row per step is reduced to its newest row.
     pub step: Graph,
     /// The number of states.
     pub states: usize,
@@ -107,7 +107,7 @@ pub trait Steppable {
     /// # Errors
     /// Returns `NotSteppable`, with the op, the component and a fix, if an output depends on later steps: through a
     /// reverse loop, a loop with early exit, a full buffer (mit-mot), a reduction over the steps, or a row of a later
-    /// step. Also returns it if no loop of the program runs over a symbolic size of the inputs.
+    /// step. Returns the same error if no loop of the program runs over a symbolic size of the inputs.
     #[track_caller]
     fn stepped(&self) -> Result<Stepped>;
 }

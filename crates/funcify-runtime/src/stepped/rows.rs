@@ -41,7 +41,7 @@ pub(super) fn result_rows(time: &Time, graph: &Graph, node: &Node, labels: &[Lab
     Some(vec![one; node.outputs.len()])
 }
 
-/// For an op that acts on each lane of an axis independently, returns the layout of the rows in the result. Returns
+/// Returns the layout of the rows in the result of an op that acts on each lane of an axis independently. Returns
 /// `None` unless the rows of all operands become rows along the same axis of the result. Operands without lanes must be
 /// the same in each step.
 fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<RowLayout> {
@@ -67,7 +67,7 @@ fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> O
     })
 }
 
-/// Returns the reason why an op rejected by [`result_rows`] has no single-step form, and a fix.
+/// Returns the reason why an op that [`result_rows`] rejects has no single-step form, and a fix.
 pub(super) fn reason_and_fix(op: &Op, has_latest: bool) -> (&'static str, &'static str) {
     let unknown = ("it is not known to act on each step alone", "move it into the step of the loop");
     let choice = (

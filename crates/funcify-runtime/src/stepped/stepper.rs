@@ -16,11 +16,11 @@ use crate::host::files::{read_safetensors, write_safetensors};
 
 /// Runs a sequence program, such as a filter, a controller or a generative model, one step at a time.
 ///
-/// [`Steppable::stepped`] describes the supported programs. The initial states, and the values that are the same in
-/// each step, are computed once and stay on the device. Each step is a single call of a program that is compiled once
-/// ([as a whole](CompileOptions::whole) if the backend compiles loops). On backends that run loops natively or compile
-/// entire programs, the results are bit-identical to those of the sequence program, provided that the ops outside the
-/// loop compute the same bits for one row as for many.
+/// [`Steppable::stepped`] describes the supported programs. The initial states and the values that are the same in each
+/// step are computed once and stay on the device. Each step is a single call of a program that is compiled once ([as a
+/// whole](CompileOptions::whole) if the backend compiles loops). On backends that run loops natively or compile entire
+/// programs, the results are bit-identical to those of the sequence program, provided that the ops outside the loop
+/// compute the same bits for one row as for many.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, Stepper};
@@ -44,7 +44,7 @@ use crate::host::files::{read_safetensors, write_safetensors};
 /// # Many streams
 ///
 /// If the states have an axis of symbolic size, such as `B`, the stepper runs `B` streams at once.
-/// [`streams`](Stepper::streams) changes the set of streams, by gathering rows of the states along that axis.
+/// [`streams`](Stepper::streams) changes the set of streams, by gathering along that axis of the states.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, Stepper};
@@ -83,15 +83,15 @@ pub struct Stepper<B: Backend> {
     current: Vec<B::Tensor>,
     /// The most recently used program that gathers streams.
     gather: Option<Gather<B>>,
-    /// For each symbol whose streams were changed: for each current stream, the index in `original` of its initial
-    /// states.
+    /// For each symbol whose set of streams has changed, the index in `original` of the initial states of each current
+    /// stream.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
 /// A program that gathers streams along the axis of a symbol.
 struct Gather<B: Backend> {
     symbol: Symbol,
-    /// The other symbols whose streams were changed earlier.
+    /// The other symbols whose sets of streams have changed.
     others: Vec<Symbol>,
     program: Function<B>,
 }
@@ -153,7 +153,7 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Runs one step and returns the outputs. `rows` contains one row of each sequence, in the order of the program's
-    /// inputs, without the axis of the steps. If the step fails, the states are unchanged.
+    /// inputs, without the step axis. If the step fails, the states are unchanged.
     #[track_caller]
     pub fn step(&mut self, rows: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
         if rows.len() != self.stepped.rows {
@@ -333,7 +333,7 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Returns two lists with one entry per new batch index: the row to gather from the concatenation of the current
-    /// and the original streams, and the index of the original stream whose initial states the stream started from.
+    /// and the original streams, and the index of the original stream that provided the initial states of the stream.
     fn rows_and_origins(
         &self,
         at: &Place,
@@ -370,8 +370,8 @@ impl<B: Backend> Stepper<B> {
         Ok((rows, origins))
     }
 
-    /// Returns an error if steps change a state that all streams share. A new stream would not start from the initial
-    /// value of that state.
+    /// Returns an error if steps change a state that all streams share, because a new stream could not start from the
+    /// initial value of that state.
     fn check_shared(&self, at: &Place, symbol: &Symbol, axes: &[Option<usize>]) -> Result<()> {
         let is_shared = |index: &usize| self.changes[*index] && axes[*index].is_none();
         let Some(index) = (0..self.stepped.states).find(is_shared) else { return Ok(()) };
@@ -389,7 +389,7 @@ impl<B: Backend> Stepper<B> {
         self.stepped.states..self.stepped.states + self.stepped.rows
     }
 
-    /// Returns the index of the step's input for entry `index` of `current`.
+    /// Returns the index of the step's input that receives entry `index` of `current`.
     fn kept_input(&self, index: usize) -> usize {
         if index < self.stepped.states { index } else { index + self.stepped.rows }
     }
@@ -424,7 +424,7 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// For each state and each shared value, returns the axis of the streams, or `None` if it has no such axis.
+    /// Returns the axis of the streams for each state and each shared value, or `None` for those without such an axis.
     fn stream_axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
         let streams = Dim::symbol(symbol);
         let mut axes = Vec::with_capacity(self.current.len());
@@ -450,8 +450,8 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Builds the program that selects streams. For each tensor with an axis of streams, it concatenates the current
-    /// and the original tensor, and gathers rows from the result. If the streams of `others` were changed, it first
-    /// gathers the original tensor along their axes.
+    /// and the original tensor, and gathers rows from the result. If the sets of streams of `others` have changed, it
+    /// first gathers the original tensor along their axes.
     fn gather_graph(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
         let axes = self.stream_axes(at, symbol)?;
         let other_axes = others.iter().map(|other| self.stream_axes(at, other)).collect::<Result<Vec<_>>>()?;
@@ -489,7 +489,7 @@ impl<B: Backend> Stepper<B> {
     }
 }
 
-/// The outputs of a step, deduplicated by common subexpression elimination.
+/// The outputs of a step, after common subexpression elimination has merged duplicates.
 struct Outputs {
     /// The step without duplicate outputs.
     distinct: Graph,

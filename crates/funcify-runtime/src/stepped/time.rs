@@ -39,7 +39,8 @@ impl Time {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
-    /// For a value with `rows` rows, returns the number of rows that each step sees, or `None` if it is not constant.
+    /// Returns the number of rows that each step sees of a value with `rows` rows, or `None` if that number is not
+    /// constant.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
         self.at_one_step(rows).constant().and_then(|rows| usize::try_from(rows).ok())
     }
@@ -59,7 +60,7 @@ pub(super) enum Label {
     /// A value with one row per step. Each step sees a window of rows. The window starts with the step's own row, and
     /// has as many rows as the value has when the loops run a single step.
     Rows(RowLayout),
-    /// A value that each step computes as if the program ended with that step.
+    /// A value that each step computes as the program would if it ended with that step.
     Latest,
 }
 
@@ -76,7 +77,7 @@ impl RowLayout {
         RowLayout { before: elements(&shape.dims()[..axis]), rows: shape[axis].clone() }
     }
 
-    /// Returns the axis of the rows. Returns `None` if they are merged with other dimensions.
+    /// Returns the axis of the rows, or `None` if the rows are merged with other dimensions.
     pub(super) fn axis(&self, shape: &Shape) -> Option<usize> {
         let is_axis = |axis: &usize| shape[*axis] == self.rows && elements(&shape.dims()[..*axis]) == self.before;
         (0..shape.rank()).find(is_axis)

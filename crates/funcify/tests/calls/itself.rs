@@ -20,7 +20,7 @@ fn power(x: Value, scale: f64) -> Value {
     custom_vjp(x, move |x| x * x * x * scale, |x| (power(x, scale), x), |x, ct| ct * power(x, scale) * 2.0)
 }
 
-/// The loss is y^2 for y = `square(x)`. Its gradient is 2 y 10 x, in which y is again a call to `square`. The second
+/// The loss is y^2 for y = `square(x)`. Its gradient is 2 y * 10 x, in which y is again a call to `square`. The second
 /// derivative is therefore 200 x^2 + 20 y, and the third is 400 x + 200 x.
 #[test]
 fn its_derivative_is_the_rule_again() {
@@ -46,7 +46,7 @@ fn backward_may_call_its_function() {
     check(|x| (grad(x, |x| grad(x, f)), hvp(x, x.ones_like(), f)), 3.0, &[&[216.], &[216.]]);
 }
 
-/// Two steps compute y = n^2 for n = x^2, so the gradient is 10 n 10 x by the custom rule.
+/// Two steps compute y = n^2 for n = x^2, so the custom rule gives the gradient 10 n * 10 x.
 #[test]
 fn in_a_loop_as_outside() {
     let looped = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (square(c), ())).0;
@@ -96,7 +96,7 @@ fn it_prints_once() {
     assert!(Graph::parse(&other).is_err());
 }
 
-/// A rule may call its function with different data, if this chain of distinct rules is finite.
+/// A rule may call its function with different data, as long as the resulting chain of distinct rules is finite.
 #[test]
 fn rules_in_rules_may_differ_if_they_end() {
     fn ending(x: Value, n: i32) -> Value {

@@ -26,7 +26,7 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     graph
 }
 
-/// Asserts that the program returns these numbers for `x`, both in the reference evaluator and compiled.
+/// Asserts that the program returns these numbers for `x`, both in the reference evaluator and when compiled.
 #[track_caller]
 fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, expected: &[&[f64]]) {
     let x = x.into();
@@ -277,8 +277,8 @@ fn values_beside_gradients_are_those_of_forward() {
     check(|x| value_and_grad(x, f), 1.0, &[&[101.], &[1.]]);
 }
 
-/// Type errors in texts are reported by the type rule, because texts bypass the checks of `custom_vjp` and
-/// `custom_jvp`.
+/// The type rule reports type errors in programs in text form, because these programs bypass the checks of `custom_vjp`
+/// and `custom_jvp`.
 #[test]
 fn texts_are_checked() {
     let text = |forward: &str, backward: &str| {

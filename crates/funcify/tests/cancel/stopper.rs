@@ -17,7 +17,7 @@ struct Stopper;
 
 custom_op!(Stopper, "stopper", |_attributes| Ok(Stopper));
 
-/// Applies the op.
+/// Applies the op, which returns its operand unchanged.
 #[track_caller]
 pub(crate) fn stopper(x: Value) -> Value {
     apply(Custom::new(Stopper), &[x])[0]

@@ -143,7 +143,7 @@ impl Cost {
         Self::measure_rewritten(graph, strategy, arguments, None)
     }
 
-    /// Measures like [`Cost::measure`], after applying rewrites.
+    /// Works like [`Cost::measure`], but applies rewrites first.
     pub(crate) fn measure_rewritten(
         graph: &Graph,
         strategy: LoopStrategy,

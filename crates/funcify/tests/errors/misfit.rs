@@ -1,4 +1,4 @@
-//! A custom op whose composition does not have the op's result types.
+//! A custom op whose composition does not return values of the op's result types.
 
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
 use funcify::{DType, HostTensor, Result, TensorType, Value, apply, custom_op};
@@ -13,7 +13,7 @@ custom_op!(InconsistentComposition, "misfit", |attributes| Ok(InconsistentCompos
     attributes.take_usize("results")?
 )));
 
-/// Applies the op.
+/// Applies the op. Its composition returns `results` results.
 #[track_caller]
 pub(crate) fn misfit(x: Value, results: usize) -> Value {
     apply(Custom::new(InconsistentComposition(results)), &[x])[0]

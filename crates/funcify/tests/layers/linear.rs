@@ -37,7 +37,7 @@ impl LayerInputs {
         self.named[name].to_f64_vec()
     }
 
-    /// Computes `W x` for the weights `W` with this name, of shape `[to, from]`.
+    /// Computes `W x`, where `W` is the weight matrix with this name, of shape `[to, from]`.
     pub(super) fn product(&self, name: &str, x: &[f64]) -> Vec<f64> {
         self.of(name).chunks(x.len()).map(|row| row.iter().zip(x).map(|(w, x)| w * x).sum()).collect()
     }
@@ -52,7 +52,8 @@ impl LayerInputs {
         xs.to_f64_vec().chunks(xs.shape()[2]).map(<[f64]>::to_vec).collect()
     }
 
-    /// Computes a causal convolution, including the rows before the first step. `kernel` receives a feature and a tap.
+    /// Computes a causal convolution of `rows`, which are preceded by the rows of the input named `before`. `kernel`
+    /// returns the weight for a feature and a tap.
     pub(super) fn convolve(
         &self,
         before: &str,

@@ -41,7 +41,7 @@ struct Block {
     out_proj: Linear,
 }
 
-/// A causal depthwise convolution: filters each feature over the last `WINDOW` bytes.
+/// A causal depthwise convolution, which filters each feature over the last `WINDOW` bytes.
 #[derive(Module, Debug)]
 struct Convolution {
     /// The filters, `[WINDOW, inner]`.
@@ -111,7 +111,7 @@ impl Block {
         Ok(self.out_proj.forward(ys * silu(gate)))
     }
 
-    /// Runs the selective scan step by step, with Burn ops.
+    /// Runs the selective scan step by step, with Burn's ops.
     fn own_loop(&self, us: Tensor<3>) -> Result<Tensor<3>> {
         let mut parameters = Parameters::default();
         self.scan.visit(&mut parameters);
@@ -183,7 +183,7 @@ impl Learner for Model {
     }
 }
 
-/// Collects the parameters of a module, in order.
+/// A visitor that collects the parameters of a module, in order.
 #[derive(Default)]
 struct Parameters(Vec<AnyTensor>);
 
@@ -193,7 +193,7 @@ impl ModuleVisitor for Parameters {
     }
 }
 
-/// Returns the name of a parameter in files, and `true` if the parameter is stored transposed.
+/// Returns the name of a parameter in files, and whether files store the parameter transposed.
 fn name(path: &[String]) -> (String, bool) {
     let name = path.join(".").replace("gamma", "weight");
     let is_turned = !name.contains(".scan.") && name.ends_with("_proj.weight");
@@ -205,7 +205,7 @@ fn host<const D: usize>(tensor: Tensor<D>) -> Result<HostTensor> {
     HostTensor::from_vec(tensor.into_data().iter::<f32>().collect(), shape).context("its elements")
 }
 
-/// Collects the weights of a module by name.
+/// A visitor that collects the weights of a module, keyed by name.
 struct WeightCollector {
     path: Vec<String>,
     weights: Result<Weights>,
@@ -237,13 +237,13 @@ impl ModuleVisitor for WeightCollector {
     }
 }
 
-/// Loads weights into a module by name. Derives the id of each parameter from its name, so that the optimizer's saved
-/// state refers to the same parameters in every process.
+/// A mapper that loads weights into a module by name. It derives the id of each parameter from its name, so the
+/// optimizer's saved state refers to the same parameters in every process.
 struct WeightLoader<'a> {
     weights: &'a Weights,
     path: Vec<String>,
     device: Device,
-    /// A parameter that the weights lack, if any.
+    /// The name of a parameter that is missing from the weights, if any.
     missing: Option<String>,
 }
 

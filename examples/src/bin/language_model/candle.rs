@@ -89,7 +89,7 @@ impl Block {
         Ok(self.out_proj.forward(&(ys * parts[1].silu()?)?)?)
     }
 
-    /// Filters each feature over the last `WINDOW` bytes, as a sum of shifted sequences. Candle's own convolution is
+    /// Filters each feature over the last `WINDOW` bytes by adding shifted sequences. Candle's own convolution is
     /// slower, because it runs each group separately.
     fn convolve(&self, us: &Tensor) -> Result<Tensor> {
         let steps = us.dim(1)?;
@@ -101,7 +101,7 @@ impl Block {
         Ok(sum)
     }
 
-    /// Runs the selective scan step by step, with Candle ops.
+    /// Runs the selective scan step by step, with Candle's ops.
     fn own_loop(&self, us: &Tensor) -> Result<Tensor> {
         let [x_proj, dt_proj, bias, a_log, d] = self.scan.parameters() else { anyhow::bail!("another layer") };
         let (a, states, rank) = (a_log.exp()?.neg()?, a_log.dim(1)?, dt_proj.dim(1)?);
@@ -157,8 +157,8 @@ fn to_host(tensor: &Tensor) -> Result<HostTensor> {
     Candle::cpu().download(&tensor.detach(), funcify::DType::F32).map_err(anyhow::Error::from_boxed)
 }
 
-/// AdamW (Loshchilov and Hutter, arXiv:1711.05101), with the same updates as `candle_nn`'s. Its moments can be saved,
-/// so that training can resume; those of `candle_nn` are private.
+/// AdamW (Loshchilov and Hutter, arXiv:1711.05101), with the same updates as `candle_nn::AdamW`. Its moments can be
+/// saved so that training can resume, whereas those of `candle_nn` are private.
 struct AdamW {
     steps: i32,
     vars: BTreeMap<String, Moments>,

@@ -1,4 +1,4 @@
-//! Measures a training step with funcify's loop, with the framework's own loop, and in `transformers`.
+//! Compares a training step with funcify's loop, with the framework's own loop, and in `transformers`.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ const PEER_ROUNDS: usize = 2;
 /// The Python program that trains the same model with `transformers`.
 const PEER: &str = include_str!("transformers_peer.py");
 
-/// Prints a table of median times. Steps of the two loops alternate.
+/// Prints a table of median times. Training steps with the two loops alternate.
 pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
     let sizes = model.sizes();
     let weights = sizes.weights(1)?;
@@ -35,7 +35,7 @@ pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
             MEMORY.reset_peak_usage();
             let start = Instant::now();
             *loss = learner.step(&batch, 1e-4)?;
-            // The first step is not measured, because it compiles and warms up.
+            // The first step is not measured, because it includes compilation and warmup.
             if step > 0 {
                 costs.push((start.elapsed().as_secs_f64() * 1e3, MEMORY.peak_usage().saturating_sub(held)));
             }

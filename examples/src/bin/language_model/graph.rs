@@ -1,4 +1,4 @@
-//! The language model as a graph for any backend, used for serving.
+//! The language model as a graph for any backend, which serving uses.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn convolve(us: Value, weight: Value, bias: Value) -> Value {
     (0..=last).fold(us.zeros_like() + bias, |sum, back| sum + shifted(back) * weight.index(0, back))
 }
 
-/// Returns all inputs except the sequence, for `streams` new streams.
+/// Returns all inputs of the graph except the sequence, for `streams` new streams.
 pub(crate) fn other_inputs(sizes: Sizes, weights: &Weights, streams: usize) -> Vec<HostTensor> {
     let shape = [streams, sizes.inner(), sizes.scan().states];
     let zeros = HostTensor::from_fn(DType::F32, &shape, |_| funcify::Scalar::Float(0.0));

@@ -23,9 +23,9 @@ pub(crate) const EPSILON: f64 = 1e-5;
 /// The loop implementation that a model uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
-    /// funcify's layer, which is one op of the framework's autodiff.
+    /// The layer of funcify, which is a single op of the framework's autodiff.
     Plugin,
-    /// A loop of the framework's ops. Its autodiff records every op of every step.
+    /// A loop over the framework's ops, whose autodiff records every op of every step.
     Own,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Sizes with about a million parameters.
+    /// The sizes of a model with about a million parameters.
     pub(crate) const MILLION: Sizes = Sizes { layers: 8, width: 128, batch: 8, bytes: 128 };
     pub(crate) const TINY: Sizes = Sizes { layers: 2, width: 16, batch: 4, bytes: 24 };
 
@@ -55,7 +55,7 @@ impl Sizes {
         SelectiveScan::new(self.inner())
     }
 
-    /// Draws initial weights. They depend only on the seed.
+    /// Draws the initial weights, which depend only on the sizes and the seed.
     pub(crate) fn weights(self, seed: u64) -> Result<Weights> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut uniform = |shape: &[usize], bound: f64| {
@@ -90,7 +90,7 @@ impl Sizes {
     }
 }
 
-/// A model trained with AdamW.
+/// A model that AdamW trains.
 pub(crate) trait Learner {
     /// Trains on a batch with this learning rate. Returns the loss before the update, in nats per byte.
     fn step(&mut self, batch: &Batch, rate: f64) -> Result<f64>;

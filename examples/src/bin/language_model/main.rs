@@ -46,7 +46,7 @@ enum Command {
         #[command(flatten)]
         options: train::Options,
     },
-    /// Train `--steps` without interruption, and again in two halves with a checkpoint in between; check that both
+    /// Train `--steps` without interruption, and again in two halves with a checkpoint in between. Check that both runs
     /// agree bit for bit.
     Resume {
         #[command(flatten)]
@@ -77,7 +77,7 @@ enum Command {
         #[arg(long, default_value_t = 8)]
         streams: usize,
     },
-    /// Measure a training step with funcify's loop, with the framework's own loop, and in `transformers` if it is
+    /// Compare a training step with funcify's loop, with the framework's own loop, and in `transformers` if it is
     /// installed.
     Compare {
         #[command(flatten)]
@@ -131,7 +131,7 @@ impl Model {
 }
 
 fn main() -> Result<()> {
-    // The graphs of handwritten loops are as deep as the sequences are long, and Candle frees them recursively.
+    // A handwritten loop records a graph as deep as its sequence is long, and Candle frees such graphs recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| run(Arguments::parse().command))?;
     all.join().map_err(|_| anyhow::anyhow!("it panicked"))?
 }

@@ -92,17 +92,17 @@ struct Limits {
 struct Stream {
     /// The number of the line, starting at 1.
     number: usize,
-    /// The bytes of the line that are still to be read, in reverse order.
+    /// The bytes of the line that the model has yet to read, in reverse order.
     unread: Vec<u8>,
     answer: Vec<u8>,
 }
 
-/// Answers lines until the input ends. At each step, waiting lines join the batch and answered lines leave it.
+/// Answers lines until the input ends. Before each step, waiting lines join the batch and answered lines leave it.
 fn answer_all<B: Backend>(mut served: ServedModel<B>, limits: Limits, lines: &Receiver<String>) -> Result<()> {
     let (mut streams, mut count, mut ended) = (Vec::<Stream>::new(), 0, false);
     let mut out = std::io::stdout().lock();
     while !(ended && streams.is_empty()) {
-        // For each stream, its batch index in the previous step, or `None` if it joins now.
+        // For each stream, its batch index in the previous step, or `None` if the stream joins now.
         let mut places: Vec<Option<usize>> = (0..streams.len()).map(Some).collect();
         while streams.len() < limits.streams && !ended {
             // Block for a line only if there are no streams.

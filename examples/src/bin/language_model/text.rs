@@ -1,4 +1,5 @@
-//! The training text: this repository's documentation, in windows of bytes that are prepared while the model trains.
+//! The training text: this repository's documentation, split into windows of bytes. A second thread prepares batches
+//! while the model trains.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -15,12 +16,12 @@ pub(crate) struct Text {
     held_out: Arc<[u8]>,
 }
 
-/// Windows of bytes, with the byte that follows each byte.
+/// A batch of windows of bytes, with the successor of each byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     /// The bytes, `[batch, bytes]`.
     pub(crate) bytes: Vec<u32>,
-    /// The same windows, shifted by one byte.
+    /// The successor of each byte: the same windows, shifted by one byte.
     pub(crate) next: Vec<u32>,
     /// The shape `[batch, bytes]`.
     pub(crate) shape: [usize; 2],
@@ -49,7 +50,7 @@ impl Text {
         Text { learnt: learnt.into(), held_out: held_out.into() }
     }
 
-    /// Returns the batch of a training step. It is the same in every run.
+    /// Returns the batch of a training step, which is the same in every run.
     pub(crate) fn batch(&self, sizes: Sizes, step: usize) -> Batch {
         windows(&self.learnt, sizes, step as u64)
     }

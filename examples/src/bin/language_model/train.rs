@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// The total number of steps in the schedule.
     #[arg(long, default_value_t = 400)]
     steps: usize,
-    /// Stop after this many steps, as if training were interrupted.
+    /// Interrupt training after this many steps.
     #[arg(long)]
     until: Option<usize>,
     /// The peak learning rate. The schedule is a linear warmup over the first 5 % of the steps, with a cosine decay to
@@ -131,7 +131,7 @@ fn optimizer(model: &Model) -> String {
     format!("{OPTIMIZER}.{:?}", model.framework).to_lowercase()
 }
 
-/// Trains without interruption, and in two halves. Checks that weights and losses agree bit for bit.
+/// Trains once without interruption and once in two halves. Checks that weights and losses agree bit for bit.
 pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> Result<()> {
     let of = |name: &str| Model { folder: model.folder.join(name), ..model.clone() };
     let (at_once, in_halves) = (of("at_once"), of("in_halves"));

@@ -1,4 +1,4 @@
-"""A training step of the same Mamba in `transformers`, on the CPU: layers, width, batch, bytes, rounds -> a row of a table."""
+"""Measures a training step of the same Mamba in `transformers`, on the CPU. Arguments: layers, width, batch, bytes, rounds."""
 
 import resource
 import statistics

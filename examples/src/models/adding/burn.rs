@@ -74,7 +74,7 @@ impl Network {
 /// A complex tensor as its real and imaginary parts.
 type Complex = (Tensor<2>, Tensor<2>);
 
-/// The parameters of S5, for a loop with Burn's ops.
+/// The parameters of S5, for the handwritten loop with Burn's ops.
 struct S5Parameters {
     /// The eigenvalues, `[1,P]`.
     lambda: Complex,
@@ -124,7 +124,7 @@ impl S5Parameters {
     }
 }
 
-/// Splits `[m,n,2]` into real and imaginary parts, each `[n,m]`.
+/// Splits `[m,n,2]` into its real and imaginary parts, each transposed to `[n,m]`.
 fn parts(numbers: Tensor<3>) -> Complex {
     let part = |index: usize| numbers.clone().slice_dim(2, index).squeeze_dim::<2>(2).transpose();
     (part(0), part(1))
@@ -135,7 +135,7 @@ fn multiply(a: Complex, b: Complex) -> Complex {
     (re, a.0 * b.1 + a.1 * b.0)
 }
 
-/// Collects the parameters of a module, in order.
+/// A visitor that collects the parameters of a module, in order.
 #[derive(Default)]
 struct Parameters(Vec<AnyTensor>);
 

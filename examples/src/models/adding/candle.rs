@@ -1,4 +1,5 @@
-//! The model in Candle, where funcify's layer gets its parameters from a `VarBuilder`, named as in the authors' code.
+//! The model in Candle, where funcify's layer gets its parameters from a `VarBuilder`, under the names of the S5
+//! authors' code.
 
 use anyhow::Result;
 use candle_core::{DType, Device, Module, Tensor};
@@ -72,7 +73,7 @@ impl Model {
 /// A complex tensor as its real and imaginary parts.
 type Complex = (Tensor, Tensor);
 
-/// The parameters of S5, for a loop with Candle's ops.
+/// The parameters of S5, for the handwritten loop with Candle's ops.
 struct S5Parameters {
     lambda: Complex,
     b: Tensor,

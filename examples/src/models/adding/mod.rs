@@ -1,13 +1,13 @@
 //! The adding problem over a thousand steps, with S5. It requires a memory that spans the whole sequence.
 //!
-//! Each row of a sequence is a number between 0 and 1 and a marker. Two markers are 1, one in each half of the
-//! sequence. The answer is the sum of the two marked numbers. Always answering 1 has a mean squared error of 1/6
-//! (Hochreiter and Schmidhuber, Long Short-Term Memory, 1997, experiment 4; one marker in each half as in Le, Jaitly
-//! and Hinton 2015).
+//! Each row of a sequence contains a number between 0 and 1 and a marker. Two of the markers are 1, one in each half of
+//! the sequence; the others are 0. The answer is the sum of the two marked numbers. Always answering 1 has a mean
+//! squared error of 1/6 (Hochreiter and Schmidhuber, Long Short-Term Memory, 1997, experiment 4; one marker in each
+//! half as in Le, Jaitly and Hinton 2015).
 //!
 //! The model maps each row to features, runs a state space layer, and reads the answer from the layer's last output:
-//! `[B,T,2] -> [B,T,H] -> [B,T,H] -> [B]`, in f32. At the end of a sequence, only the layer's complex states still hold
-//! the marked numbers.
+//! `[B,T,2] -> [B,T,H] -> [B,T,H] -> [B]`, in f32. At the end of a sequence, the marked numbers survive only in the
+//! layer's complex states.
 
 mod burn;
 mod candle;
@@ -55,7 +55,7 @@ impl Sizes {
     }
 }
 
-/// Sequences with their answers.
+/// A batch of sequences with their answers.
 struct Batch {
     /// The numbers and markers, `[B,T,2]`.
     rows: Vec<f32>,
@@ -64,7 +64,7 @@ struct Batch {
     sums: Vec<f32>,
 }
 
-/// Draws an endless series of batches.
+/// A generator of an endless series of batches.
 struct Problems {
     steps: usize,
     batch: usize,
@@ -96,7 +96,7 @@ impl Batch {
     }
 }
 
-/// The operations of the model in both frameworks.
+/// The operations that the model implements in each framework.
 trait Adder: Training {
     /// Returns the answers to a batch, `[B]`.
     fn answers(&self, batch: &Batch) -> Result<Vec<f32>>;
@@ -132,7 +132,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
         println!("  {steps} steps: mean squared error {error}, {right:.0} % within {MAX_RIGHT_ERROR}");
     };
     report(sizes.steps, error, right);
-    // The error on longer sequences is reported but not checked, because the states decay over them.
+    // The error on longer sequences is reported but not checked, because the states decay over such lengths.
     let longer = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);

@@ -1,5 +1,5 @@
 //! The model in Burn: an LSTM with two linear maps. In training, funcify runs the LSTM's loop over the letters. The
-//! graph that computes answers applies the LSTM's step.
+//! graph that computes answers uses the same LSTM step.
 //!
 //! The body of the loop could also use `burn::nn::Lstm`, which has two linear maps for each gate. A single matrix
 //! product for all four gates is faster, with funcify's loop and with the framework's own.
@@ -19,13 +19,13 @@ use crate::training::{Loop, Training};
 #[derive(Module, Debug)]
 pub(super) struct Reader {
     embedding: Embedding,
-    /// The linear map from a letter to the four gates; `hidden` is the map from the hidden state.
+    /// The linear map from a letter to the four gates. `hidden` is the linear map from the hidden state.
     input: Linear,
     hidden: Linear,
     head: Linear,
 }
 
-/// Computes the state after a letter. `x` is the letter's contribution to the gates.
+/// Computes the state after reading a letter. `x` is the letter's contribution to the gates.
 fn cell(hidden: &Linear, state: LstmState<2>, x: Tensor<2>) -> LstmState<2> {
     let size = state.cell.dims()[1];
     let gates = x + hidden.forward(state.hidden);
@@ -51,7 +51,7 @@ impl Reader {
         LstmState::initial([batch, self.hidden.weight.dims()[0]], device)
     }
 
-    /// Returns the hidden state after each letter, `[batch, letters, hidden]`, for `tokens` `[batch, letters]`.
+    /// Returns the hidden state after each letter, `[batch, letters, hidden]`. `tokens` is `[batch, letters]`.
     fn states(&self, tokens: Tensor<2, Int>, whose: Loop) -> Result<Tensor<3>> {
         let mut state = self.start(tokens.dims()[0], &tokens.device());
         let xs = self.input.forward(self.embedding.forward(tokens));

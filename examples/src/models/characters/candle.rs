@@ -1,8 +1,8 @@
-//! The model in Candle, where the layer is one op of Candle's autodiff.
+//! The model in Candle, where the layer is a single op of Candle's autodiff.
 //!
 //! `funcify_candle::nn::Lstm` has the parameters of `candle_nn::LSTM`, under the same names. On two cores, its training
-//! step is more than twice as fast as `RnnExt::scan` on Candle's own layer, and uses less memory: `RnnExt::scan` runs
-//! Candle's ops again for the gradient.
+//! step is more than twice as fast as `RnnExt::scan` on Candle's own layer and uses less memory, because `RnnExt::scan`
+//! runs Candle's ops again for the gradient.
 
 use anyhow::Result;
 use candle_core::{DType, Device, Module, Tensor};
@@ -42,7 +42,7 @@ impl Model {
         Ok(Model { embedding, lstm, own, head, adam, stream, whose, device: device.clone() })
     }
 
-    /// Builds a graph of one step, which applies the layer's graph.
+    /// Builds the graph of one step, which applies the layer's graph.
     fn step(&self) -> funcify::Result<Graph> {
         let (lstm, hidden) = (self.lstm.graph(), self.stream.sizes.hidden);
         Graph::build("step", |g| {

@@ -1,4 +1,4 @@
-//! A character model that learns addition from text such as `12+7=19`, and answers sums that it has never seen.
+//! A character model that learns addition from text such as `12+7=19` and then answers sums that it has never seen.
 //!
 //! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums, and learns to predict the letters of
 //! each answer, including the end of the line. Zaremba and Sutskever, Learning to Execute (arXiv:1410.4615), show that
@@ -31,7 +31,7 @@ const FEATURES: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Sizes {
-    /// The exclusive upper bound of the numbers.
+    /// The exclusive upper bound of the numbers to add.
     numbers: usize,
     batch: usize,
     /// The number of letters per window.
@@ -61,7 +61,7 @@ fn text(tokens: &[u32]) -> String {
     tokens.iter().filter_map(|token| LETTERS.chars().nth(*token as usize)).collect()
 }
 
-/// Draws windows from a stream of sums.
+/// A stream of sums from which windows are drawn.
 struct Stream {
     sizes: Sizes,
     sums: Vec<Sum>,
@@ -70,7 +70,7 @@ struct Stream {
     random: StdRng,
 }
 
-/// Windows of letters, and the letters to predict.
+/// A batch of windows of letters, with the letters to predict.
 struct Batch {
     /// The letters of the windows, `[batch, letters]`.
     tokens: Vec<u32>,
@@ -110,8 +110,8 @@ impl Stream {
         batch
     }
 
-    /// Returns the lowest possible loss of predictions that use only the previous letter: the conditional entropy of
-    /// the next letter.
+    /// Returns the lowest possible loss of a model that sees only the previous letter: the conditional entropy of the
+    /// next letter.
     fn loss_without_state(&self) -> f64 {
         let mut counts = [[0.0; LETTERS.len()]; LETTERS.len()];
         for sum in &self.sums {
@@ -131,7 +131,7 @@ impl Stream {
 /// Builds the graph that computes answers. `step` is the graph of one step, `(weights .., token [1], h, c) -> (logits
 /// [1,V], h, c)`.
 ///
-/// The inputs are the weights and a prompt `[P]`. The outputs are tokens `i64[MAX_LETTERS]` and their `count`: the
+/// The inputs are the weights and a prompt `[P]`. The outputs are the tokens, `i64[MAX_LETTERS]`, and `count`: the
 /// first `count` tokens are the answer.
 fn answer_graph(step: &Graph) -> funcify::Result<Graph> {
     let count = step.inputs().len() - 3;
@@ -170,11 +170,11 @@ struct Answer {
     count: i64,
 }
 
-/// The operations of the model in both frameworks.
+/// The operations that the model implements in each framework.
 trait Calculator: Training {
     type State;
 
-    /// Returns a function from prompts to answers, which runs the graph with the current weights.
+    /// Returns a function from prompts to answers that runs the graph with the current weights.
     fn answer_function(&self) -> Result<impl Fn(&[u32]) -> Result<Answer>>;
 
     /// Runs a step with the framework's own ops. Starts from zeros if `state` is `None`. Returns the most likely next
@@ -228,7 +228,7 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
     Ok(())
 }
 
-/// Asks the model for these sums, and returns the number of correct answers.
+/// Asks the model for the answers to these sums, and returns the number of correct ones.
 fn count_right_answers<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
     println!("  held-out sums:");
     let answer_prompt = model.answer_function()?;

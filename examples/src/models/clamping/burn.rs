@@ -1,4 +1,4 @@
-//! The model in Burn. The loss is a graph with a `cond`, which is one op of Burn's autodiff.
+//! The model in Burn. The loss is a graph with a `cond`, and the whole graph is one op of Burn's autodiff.
 
 use anyhow::Result;
 use burn::module::{Module, Param};

@@ -1,4 +1,4 @@
-//! The model in Candle. The loss is a graph with a `cond`, which is one op of Candle's autodiff.
+//! The model in Candle. The loss is a graph with a `cond`, and the whole graph is one op of Candle's autodiff.
 
 use anyhow::Result;
 use candle_core::{Device, Result as CandleResult, Tensor, Var};
@@ -49,7 +49,7 @@ fn clamp(values: Tensor) -> CandleResult<Tensor> {
     is_number.where_cond(&values, &values.zeros_like()?)?.clamp(-MAX_READING, MAX_READING)
 }
 
-/// Returns a u8 mask of the finite values.
+/// Returns a u8 mask that is 1 where a value is finite.
 fn is_finite(values: &Tensor) -> CandleResult<Tensor> {
     values.abs()?.le(f32::MAX)
 }
@@ -59,7 +59,7 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
 }
 
 /// Computes the same results as the graph, but reads the loss on the host and branches with `if`. Returns the loss, and
-/// `true` if it was not finite, so that values were clamped.
+/// whether values were clamped because the loss was not finite.
 fn own_guarded_loss(operands: &Operands) -> CandleResult<(Tensor, bool)> {
     let plain = loss(&residuals(operands, identity)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {

@@ -5,14 +5,14 @@
 //! over 12 hours. The fitted parameters are `s, k, r, g` (f32 `[4]`). Some times are given in milliseconds instead of
 //! hours, so `exp` overflows. Some readings failed and are NaN.
 //!
-//! One such time or reading ruins all weights, because neither the loss nor its gradients are finite. The usual mask
-//! `where(is_finite(f(x)), f(x), clamped)` makes only the loss finite. Its gradient is zero times the derivative of
-//! `f`, which is infinite, so the weights become NaN anyway, and the finite loss hides this.
+//! A single such time or reading ruins all weights, because neither the loss nor its gradients are finite. The usual
+//! mask, `where(is_finite(f(x)), f(x), clamped)`, makes only the loss finite. Its gradient is zero times the derivative
+//! of `f`, which is infinite. The weights therefore become NaN anyway, which the finite loss hides.
 //!
-//! With `cond`, a batch whose residuals are all finite is computed unchanged. In any other batch, the exponents are
-//! clamped so that `exp` cannot overflow. The residuals are clamped too: NaN becomes zero, and infinities become
-//! ±[`MAX_READING`]. The branches must contain the whole computation. An `exp` before the `cond` could overflow, and a
-//! branch that does not use its result would pass a zero gradient to it. Zero times infinity is NaN again.
+//! With `cond`, the computation is unchanged for a batch whose residuals are all finite. In any other batch, the
+//! exponents are clamped so that `exp` cannot overflow. The residuals are clamped too: NaN becomes zero, and infinities
+//! become ±[`MAX_READING`]. The branches must contain the whole computation. An `exp` before the `cond` could overflow,
+//! and a branch that does not use its result would pass it a zero gradient. Zero times infinity is again NaN.
 
 mod burn;
 mod candle;
@@ -27,7 +27,7 @@ use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
 const NAMES: [&str; 4] = ["ln N at first", "killed in an hour", "ln N in the end", "growth in an hour"];
-/// The parameters that generate the readings.
+/// The true parameters, which generate the readings.
 const TRUE: [f32; 4] = [13.8, 1.5, 10.6, 0.5];
 /// The initial parameters of the fit.
 const START: [f32; 4] = [10.0, 0.5, 8.0, 0.2];
@@ -48,11 +48,11 @@ enum Guard {
     Nothing,
     /// Replaces each residual that is not finite.
     Where,
-    /// Takes a different branch for a batch with residuals that are not finite.
+    /// Takes another branch for a batch with residuals that are not finite.
     Cond,
 }
 
-/// Draws batches of readings.
+/// A generator of batches of readings.
 struct Readings {
     random: StdRng,
     noise: Normal<f32>,
@@ -83,7 +83,7 @@ impl Readings {
     }
 }
 
-/// Builds the graph of a batch's loss. If a residual is not finite, the graph clamps values, and its second output is
+/// Builds the graph of a batch's loss. If a residual is not finite, the graph clamps values and its second output is
 /// true. Its inputs are the weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
 fn guarded_loss() -> funcify::Result<Graph> {
     Graph::build("guarded", |g| {
@@ -102,7 +102,7 @@ fn guarded_loss() -> funcify::Result<Graph> {
     })
 }
 
-/// The operations of the model in both frameworks.
+/// The operations that the model implements in each framework.
 trait Curve: Training {
     /// Returns the four fitted parameters.
     fn fitted(&self) -> Result<Vec<f32>>;

@@ -1,6 +1,7 @@
-//! The model in Burn: a `scan` over chunks, whose closure adds up Burn's own cross-entropy.
+//! The model in Burn: a `scan` over chunks, whose closure accumulates Burn's own cross-entropy.
 //!
-//! Written as a graph (`funcify_burn::Differentiable`), the loss needs the same memory, and less time on ndarray.
+//! If the loss is written as a graph (`funcify_burn::Differentiable`), it needs the same memory, and less time on
+//! ndarray.
 
 use anyhow::Result;
 use burn::module::Module;
@@ -47,13 +48,13 @@ impl Model {
         Ok(Model { adam: Adam::new(network), text: Text::new(sizes)?, whose, device: device.clone().autodiff() })
     }
 
-    /// Computes the loss from the embeddings of the tokens and from their successors.
+    /// Computes the loss from the embeddings of the tokens and from the tokens' successors.
     fn in_chunks(&self, xs: Tensor<2>, next: Tensor<1, Int>) -> funcify::Result<Tensor<1>> {
         let Sizes { tokens, width, chunk, .. } = self.text.sizes;
         let count = tokens / chunk;
         let chunks = (xs.reshape([count, chunk, width]), next.reshape([count, chunk]));
         let zero = Tensor::<1>::zeros([1], &self.device);
-        // The backward pass recomputes each chunk, so that no residuals are saved.
+        // The backward pass recomputes each chunk, so no residuals are saved.
         let scan = Scan::new().policy(CheckpointPolicy::Recompute);
         let (sum, ()) = scan.run(&self.adam.module.output, zero, chunks, |output, sum, (xs, next)| {
             (sum + cross_entropy(output.forward(xs), next), ())

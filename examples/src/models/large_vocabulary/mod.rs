@@ -1,9 +1,9 @@
-//! A language model over a large vocabulary, with the cross-entropy in chunks of tokens.
+//! A language model over a large vocabulary, with the cross-entropy computed in chunks of tokens.
 //!
 //! This is a bigram model: the logits of the next token are `output [V, W]` times the embedding `[W]` of the current
 //! token, in f32. The logits of a whole batch, `[tokens, V]`, need far more memory than all weights. With a chunked
 //! loss, only one chunk of logits exists at a time, and the backward pass recomputes it. Wijmans et al., Cut Your
-//! Losses in Large-Vocabulary Language Models (2024), do this for blocks inside a kernel.
+//! Losses in Large-Vocabulary Language Models (2024), do the same for blocks inside a kernel.
 //!
 //! The current token is drawn from Zipf's law, and a random permutation of the vocabulary maps it to the next token.
 
@@ -33,7 +33,7 @@ struct Sizes {
     chunk: usize,
 }
 
-/// Draws pairs of a token and its successor. Token 0 is the most frequent.
+/// A generator of pairs of a token and its successor. Token 0 is the most frequent.
 struct Text {
     sizes: Sizes,
     random: StdRng,
@@ -50,7 +50,7 @@ impl Text {
         Ok(Text { sizes, random, zipf: Zipf::new(sizes.vocabulary as f64, EXPONENT)?, next })
     }
 
-    /// Draws a batch: tokens, and their successors.
+    /// Draws a batch of tokens and their successors.
     fn batch(&mut self) -> (Vec<u32>, Vec<u32>) {
         let ranks = (&mut self.random).sample_iter(self.zipf).take(self.sizes.tokens);
         let tokens: Vec<u32> = ranks.map(|rank| rank as u32 - 1).collect();
@@ -66,7 +66,7 @@ impl Text {
     }
 }
 
-/// The operations of the model in both frameworks.
+/// The operations that the model implements in each framework.
 trait Bigrams: Training {
     /// Returns the most likely successor of each token.
     fn predict(&self, tokens: &[u32]) -> Result<Vec<u32>>;
@@ -116,7 +116,7 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     }
     let peak = |whose| {
         let mut model = start(whose)?;
-        // The first step allocates memory that stays allocated: programs, and Adam's moments.
+        // The first step allocates memory that stays allocated, such as the programs and Adam's moments.
         model.step(1e-6)?;
         Ok::<f64, anyhow::Error>(Cost::measure(&mut model)?.bytes as f64)
     };

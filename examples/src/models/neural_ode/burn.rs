@@ -1,4 +1,4 @@
-//! The model in Burn: the integrator is a scan whose body is a closure on a module and tensors.
+//! The model in Burn: the integrator is a scan whose body is a closure over a module and tensors.
 
 use anyhow::Result;
 use burn::module::Module;

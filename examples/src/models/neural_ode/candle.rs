@@ -12,7 +12,7 @@ use crate::training::{Loop, Training};
 
 pub(super) struct Model {
     network: Network,
-    /// The integrator over the steps of a segment.
+    /// The integrator over the steps of one segment.
     integrator: Differentiable,
     adam: Adam,
     segments: Segments,

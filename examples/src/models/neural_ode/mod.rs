@@ -1,10 +1,10 @@
 //! A neural ordinary differential equation (Chen, Rubanova, Bettencourt and Duvenaud 2018): learns the vector field of
 //! a spiral by differentiating through the integrator.
 //!
-//! The spiral is the first example of the authors' code: `dx/dt = A x³`, from (2, 0) to time 10. The model is
-//! `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan.
-//! It is trained on short segments of the spiral. It is evaluated on its own trajectory over the whole time span, with
-//! the step size used in training and with half of it.
+//! The spiral is the first example of the authors' code: `dx/dt = A x³`, from (2, 0) to time 10. The model is `dx/dt =
+//! MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan. It is trained
+//! on short segments of the spiral, and evaluated on its own trajectory over the whole time span, with the step size
+//! used in training and with half of it.
 
 mod burn;
 mod candle;
@@ -56,14 +56,14 @@ struct Sizes {
     batch: usize,
 }
 
-/// Draws segments of the true solution.
+/// A generator of segments of the true solution.
 struct Segments {
     points: Vec<[f64; 2]>,
     sizes: Sizes,
     random: StdRng,
 }
 
-/// The start points of segments, `[B,2]`, and the points after them, `[T,B,2]`.
+/// The start points of segments, `[B,2]`, and the points that follow them, `[T,B,2]`.
 struct Batch {
     starts: Vec<f32>,
     rest: Vec<f32>,
@@ -83,7 +83,7 @@ impl Segments {
     }
 }
 
-/// The operations of the model in both frameworks.
+/// The operations that the model implements in each framework.
 trait Field: Training {
     /// Returns the model's trajectory from (2, 0): the point after each of `steps` steps, `[T,2]`.
     fn trajectory(&self, step: f64, steps: usize) -> Result<Vec<f32>>;
@@ -115,7 +115,8 @@ fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
         let (time, [u, v]) = (row as f64 * step, [trajectory[2 * row - 2], trajectory[2 * row - 1]]);
         println!("  {time:>4.1}  ({x:>7.4}, {y:>7.4})   ({u:>7.4}, {v:>7.4})");
     }
-    // The model has learnt the field, not just the points: with half the step size, it follows the same trajectory.
+    // If the model has learnt the field and not just the points, it follows the same trajectory with half the step
+    // size.
     for (step, steps) in [(step, steps), (step / 2.0, 2 * steps)] {
         let far = largest_distance(&model.trajectory(step, steps)?, &solution(step, steps));
         println!("  {steps} steps of {step}: at most {far:.4} from the spiral");

@@ -1,4 +1,4 @@
-//! The local level model of the annual flow of the Nile, fitted with the gradient of its likelihood.
+//! The local level model of the annual flow of the Nile, fitted by following the gradient of its likelihood.
 //!
 //! The level follows a random walk and is observed with noise: `y_t = level_t + ε_t`, `level_{t+1} = level_t + η_t`.
 //! The Kalman filter computes the likelihood of the two variances, in a scan over the years. The initial level is
@@ -53,7 +53,7 @@ fn likelihood(dtype: DType) -> funcify::Result<Graph> {
     })
 }
 
-/// The operations of the model in both frameworks.
+/// The operations that the model implements in each framework.
 trait LocalLevel: Training {
     /// Returns the logarithms of the fitted variances.
     fn log_variances(&self) -> Result<[f64; 2]>;

@@ -11,7 +11,7 @@ pub(crate) fn weights(dtype: DType) -> Weights {
     Weights::of(dtype, |vb| Model::new(&config(), vb))
 }
 
-/// Returns the library's logits of all tokens, `[batch, steps, vocabulary]`.
+/// Returns the library's logits for all tokens, `[batch, steps, vocabulary]`, by running its model token by token.
 fn walk(model: &library::Model, ids: &Tensor, state: &mut library::State) -> Tensor {
     let steps = ids.dim(1).unwrap();
     let logits: Result<Vec<Tensor>> = (0..steps).map(|step| model.forward(&ids.i((.., step))?, state)).collect();
@@ -22,7 +22,7 @@ pub(crate) fn library_state() -> library::State {
     library::State::new(LIBRARY_BATCH, &library_config(), DType::F32, &Device::Cpu).unwrap()
 }
 
-/// Checks prompts of these lengths, each followed by three more tokens. Calls `check` with the library's model, each
+/// Checks prompts of these lengths, each followed by three more tokens. Calls `check` with the library's model, the
 /// prompt and the prompt's logits.
 pub(crate) fn check_prompts(lengths: &[usize], check: impl Fn(&library::Model, &Tensor, &Tensor)) {
     let weights = weights(DType::F32);

@@ -1,8 +1,8 @@
 //! Imports a record of Burn's ops into a funcify graph.
 //!
-//! Each family of Burn's ops has a file with a table that maps each op to funcify's ops. An op without a row in its
-//! table is rejected by name. Every result is checked against the type that Burn recorded, so a row that produces
-//! a wrong shape or dtype is reported as an error too.
+//! Each family of Burn's ops has a file with a table that maps each op to funcify's ops. The importer rejects an op
+//! that has no row in these tables, and names it in the error. It also checks every result against the type that Burn
+//! recorded, and returns an error if a row of a table produces the wrong shape or dtype.
 
 mod base;
 mod float;
@@ -27,7 +27,7 @@ struct Env {
 /// Adds a record's ops to the open trace and returns the values of its results.
 ///
 /// # Errors
-/// `Unsupported` for an op without a translation; the error names the op.
+/// Returns `Unsupported` if an op has no translation; the error names the op.
 pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Vec<Value>> {
     let env = Env { values: RefCell::new((0..).zip(inputs.iter().copied()).collect()) };
     for (number, data) in &record.constants {
@@ -134,7 +134,7 @@ impl Env {
     }
 
     /// Returns the values of two operands. If both are integers, casts the second to the dtype of the first, because
-    /// Burn allows their dtypes to differ: a constant can have the default integer dtype.
+    /// Burn allows their dtypes to differ: for example, a constant may have the default integer dtype.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();
@@ -196,7 +196,7 @@ fn float_of(scalar: &ScalarIr) -> f64 {
     }
 }
 
-/// Wraps the value of an op's only result.
+/// Wraps the value of an op with a single result.
 fn one(value: Value) -> Imported {
     Some(vec![value])
 }

@@ -175,8 +175,8 @@ fn smallest(x: Value, axis: i64) -> Value {
     first_of_equals(x, axis, |x| x.min(axis), |x| x.argmin(axis))
 }
 
-/// Reduces an axis to one of its elements. As in Burn, the first of several equal elements receives the whole
-/// gradient. funcify's own reductions divide the gradient among the equal elements.
+/// Reduces an axis to its largest or smallest element. As in Burn, the first of several equal elements receives the
+/// whole gradient. funcify's own reductions divide the gradient among the equal elements.
 fn first_of_equals(
     x: Value,
     axis: i64,

@@ -1,4 +1,4 @@
-//! Values that are used more than once. A write must not change other uses or copies of a value (scan-c1).
+//! Cases that use a value more than once. A write must not change other uses or copies of a value (scan-c1).
 
 use super::*;
 

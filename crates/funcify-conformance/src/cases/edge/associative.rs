@@ -32,7 +32,7 @@ pub(super) fn cases() -> Cases {
             .on([row([7i64, 2, 3, 1, 5, -1]), row([1i64, 1, -2, -1, 1, 6])])
             .gives([("h", h.clone()), ("looped", h)])
         },
-        // The parity of the flags up to each position.
+        // Computes the parity of the flags up to each position.
         case_on("associative_exclusive_or", [("xs: bool[T]", row([true, false, true, true, false, false, true]))])
             .runs(|[xs]| outputs! { ys: associative_scan(xs, |a, b| a ^ b) })
             .gives([("ys", row([true, true, false, true, true, true, false]))]),
@@ -84,7 +84,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([tensor([2, 3], [1i64, 2, 3, 4, 5, 6]), row([10i64, 20])])
         .gives([("ys", tensor([2, 3], [26i64, 15, 3, 55, 31, 6]))]),
-        // Under `vmap`, one leaf has lanes from the start, one gets them in `combine`, and one has none.
+        // Under `vmap`, one leaf has lanes from the start, one gains them in `combine`, and one has none.
         {
             let sums = tensor([2, 3], [1i64, 3, 6, 1, 3, 6]);
             case("associative_one_leaf_with_lanes", |g| {
@@ -148,8 +148,7 @@ fn sums(length: i64, reverse: bool) -> OneCase {
 }
 
 /// Concatenates digits into numbers. Each element is a pair: 10 to the power of the number of digits, and the number.
-/// Concatenation does not commute, so a wrong order is detected. Numbers of more than 18 digits wrap around, just as
-/// they do in a sequential loop.
+/// Concatenation does not commute, so a wrong order is detected. At most 18 digits fit into an i64.
 fn strings(length: i64, reverse: bool) -> OneCase {
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);

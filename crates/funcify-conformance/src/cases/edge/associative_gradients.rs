@@ -69,7 +69,7 @@ pub(super) fn cases() -> Cases {
             .on([row([7f32, 5., 3.]), row([4f32, 3., 2.])])
             .gives([("out_0_0", a.clone()), ("out_0_1", b.clone()), ("out_1_0", a), ("out_1_1", b)])
         },
-        // Each off-diagonal entry is the product of the two other elements, of which one may be zero.
+        // Each off-diagonal entry is the product of the other two elements, one of which may be zero.
         case_on("hessian_of_a_running_product", [("xs: f32[4]", row([2f32, 0., 3., 5.]))])
             .runs(|[xs]| hessian(xs, |xs| associative_scan(xs, |a, b| a * b).index(0, -1)))
             .gives([("out", tensor([4, 4], [0f32, 15., 0., 0., 15., 0., 10., 6., 0., 10., 0., 0., 0., 6., 0., 0.]))]),
@@ -99,8 +99,8 @@ fn vector(numbers: Vec<f32>) -> HostTensor {
     HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
-/// The gradient of h[t] = a[t] h[t-1] + b[t] with cotangents c. The gradient of `b[s]` is the sum over `t >= s` of
-/// c[t] times a[s+1] ... a[t]. The gradient of `a[s]` is the gradient of `b[s]`, times h[s-1].
+/// Differentiates h[t] = a[t] h[t-1] + b[t] with cotangents c. The gradient of `b[s]` is the sum over `t >= s` of c[t]
+/// times a[s+1] ... a[t]. The gradient of `a[s]` is the gradient of `b[s]`, times h[s-1].
 fn recurrence(length: usize, reverse: bool) -> OneCase {
     let [a, b, c] = [[2f32, -1., 3., 1.], [1., 2., -2., 3.], [1., -1., 2., 1.]]
         .map(|pattern| pattern.into_iter().cycle().take(length).collect::<Vec<f32>>());

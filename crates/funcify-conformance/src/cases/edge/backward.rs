@@ -1,6 +1,6 @@
 //! Gradients of unusual loops, compared with literals: repeated taps, reverse loops that are truncated or exit early,
-//! sizes that a step binds, and bounds that are reached. Other cases check that a call is rejected, or that it does not
-//! read an empty sequence.
+//! sizes that a step binds, and while loops that reach their bound. Other cases check that a call is rejected, or that
+//! it does not read an empty sequence.
 
 use funcify::prelude::*;
 
@@ -88,8 +88,8 @@ fn differentiate_text(text: &str, wrt: &[&str], policy: CheckpointPolicy) -> Res
     Graph::parse(text)?.grad(wrt, GradOptions::new().policy(policy))
 }
 
-/// The gradient of the sum of `2 a^2 b + 3 c` over two steps, where `a`, `b` and `c` are rows at these taps of the
-/// sequence 1, 2, 3.
+/// Differentiates the sum of `2 a^2 b + 3 c` over two steps, where `a`, `b` and `c` are the rows of the sequence 1, 2,
+/// 3 at these taps.
 fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
     let text = format!(
         "fn @taps(%x: f32[3]) {{
@@ -115,8 +115,8 @@ fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
         .gives([("grad_x", row(expected))])
 }
 
-/// A reverse loop `y[t] = y[t+1] x[t]` with one initial row, 3. Only the last two steps are differentiated. The loss
-/// is the sum of all rows, including the initial one.
+/// Differentiates the last two steps of a reverse loop `y[t] = y[t+1] x[t]` with one initial row, 3. The loss is the
+/// sum of all rows, including the initial one.
 fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
     let steps = xs.len();
     let text = format!(
@@ -139,8 +139,8 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
         .gives([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))])
 }
 
-/// Each step runs an inner loop whose trip count `k` is known only at run time. The step adds `x^2` times the sum of
-/// the squares of the first `k` weights.
+/// Differentiates a loop whose steps run an inner loop with a trip count `k` that is known only at run time. Each step
+/// adds `x^2` times the sum of the squares of the first `k` weights.
 fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> OneCase {
     let loss = Graph::build("sized", |g| {
         let (xs, ks, w) = (g.input("xs", "f32[2]"), g.input("ks", "i64[2]"), g.input("w", "f32[3]"));

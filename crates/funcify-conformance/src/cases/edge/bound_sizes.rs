@@ -1,4 +1,4 @@
-//! Sizes that the program computes (`bind_size`): slices and tensors of these sizes in bodies, in branches, under
+//! Sizes that programs compute with `bind_size`: slices and tensors of these sizes in bodies, in branches, under
 //! `vmap`, and in derivatives. Some sizes are zero, negative, or too large.
 
 use funcify::{bind_size, full, grad, hvp, vmap};
@@ -102,7 +102,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2.]), row([4f32, 8., 16.]), row([0i64, 2, 3])])
         .gives([("out", row([129f32, 196., 239.]))]),
-        // Lanes with a negative `n` take the other branch, so they must not fail, although `n` is not a valid size.
+        // Lanes with a negative `n` take the other branch, so they must not fail, although their `n` is not a valid
+        // size.
         case("bound_size_in_a_branch_of_some_lanes", |g| {
             vmap(g.input("n", "i64[B]"), |n| {
                 cond(n.ge(0), || iota(bind_size(n), DType::F32).sum(0), || n.cast(DType::F32) * 0.0 - 1.0)
@@ -130,7 +131,7 @@ fn head(xs: Value, n: Value) -> Value {
     xs.slice(0, ..bind_size(n))
 }
 
-/// If `n` is negative, the branch that would bind a negative size does not run.
+/// Binds `n` as a size in a branch, which runs only if `n` is not negative.
 fn in_a_branch(n: i64, expected: f32) -> OneCase {
     case(if n < 0 { "bound_size_of_another_branch" } else { "bound_size_of_a_branch" }, |g| {
         let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));

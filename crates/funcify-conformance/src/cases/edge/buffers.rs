@@ -5,7 +5,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Reads taps 0 and 1, and writes x0 + 2 x1 to tap 1. Three steps over the rows 0 to 7.
+        // Runs three steps over the rows 0 to 7. Each step reads taps 0 and 1, and writes x0 + 2 x1 to tap 1.
         weighted("reads_zero_one_writes_one", [0, 1], [1]),
         // The same loop with all taps shifted by -1 has the same result.
         weighted("reads_minus_one_zero_writes_zero", [-1, 0], [0]),

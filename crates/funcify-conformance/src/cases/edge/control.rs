@@ -29,8 +29,8 @@ pub(super) fn cases() -> Cases {
         cases.push(switch_by_other_integers(index)?);
     }
     cases.extend(all([
-        // The condition always holds. But a loop with an empty carry has no results, so no output depends on it and
-        // it does not run.
+        // The condition always holds, but a loop with an empty carry has no results, so no output depends on the loop,
+        // and it does not run.
         case_on("while_with_an_empty_carry", [("x: f32[]", scalar(1f32))])
             .runs(|[x]| {
                 while_loop((), |()| x.gt(0.0), |()| ());
@@ -99,7 +99,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), row([3f32, 100., 0.])])
         .gives([("ys", row([4f32, 8., 1.]))]),
-        // One branch ignores an operand that the other branch uses. (This case does not check the gradient.)
+        // One branch ignores an operand that the other branch uses. This case does not check the gradient.
         case("branch_that_ignores_an_operand", |g| {
             let (p, x, w) = (g.input("p", "bool[]"), g.input("x", "f32[2]"), g.input("w", "f32[2]"));
             outputs! { y: cond(p, || x, || x * w), both: cond(!p, || x, || x * w) }
@@ -174,7 +174,7 @@ fn switch_by_constant(index: i64, y: f32) -> OneCase {
         .gives([("y", scalar(y))])
 }
 
-/// Selects a branch by an index of another integer type.
+/// Selects a branch by an index of an integer type other than i64.
 fn switch_by_other_integers(index: HostTensor) -> OneCase {
     let ty = index.ty();
     case(format!("switch_by_{}", ty.dtype), |g| {
@@ -185,7 +185,7 @@ fn switch_by_other_integers(index: HostTensor) -> OneCase {
     .gives([("y", scalar(2f32))])
 }
 
-/// The bound may end the loop although the condition still holds.
+/// Runs a while loop whose bound may end it although the condition still holds.
 fn while_with_a_bound(bound: i64, n: i64) -> OneCase {
     case(format!("while_with_bound_{bound}"), |g| {
         outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }

@@ -4,7 +4,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // A sit-sot with n = 0: the trace has no rows, but has the type of the initial value.
+        // A sit-sot with zero steps: the trace has no rows, but has the row shape and the dtype of the initial value.
         case_on("sit_sot_without_steps", [("init: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -16,25 +16,25 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
             })
             .gives([("trace", empty::<f32, 2>([0, 3])), ("with_init", tensor([1, 3], [1f32, 2., 3.]))]),
-        // An integer sit-sot with n = 0.
+        // An integer sit-sot with zero steps.
         case_on("int_sit_sot_without_steps", [("init: i64[]", scalar(4i64))])
             .runs(|[init]| outputs! { trace: repeated(Recurrence::new().steps(0), init, |old| old + 1) })
             .gives([("trace", empty::<i64, 1>([0]))]),
-        // A nit-sot with n = 0 and rows of shape (3): the ys have shape (0, 3).
+        // A nit-sot with zero steps and rows of shape (3): the ys have shape (0, 3).
         case("nit_sot_without_steps", |g| {
             let ((), ys) = scan((), g.input("xs", "f32[0,3]"), |(), x| ((), x * 2.0));
             outputs! { ys }
         })
         .on([empty::<f32, 2>([0, 3])])
         .gives([("ys", empty::<f32, 2>([0, 3]))]),
-        // A carry with n = 0: the result is the initial value.
+        // A carry with zero steps: the result is the initial value.
         case("carry_without_steps", |g| {
             let (last, ()) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[0,2]"), |sum, x| (sum + x, ()));
             outputs! { last }
         })
         .on([row([5f32, -1.]), empty::<f32, 2>([0, 2])])
         .gives([("last", row([5f32, -1.]))]),
-        // If n = 0, the last row of a buffer with initial rows is the last initial row.
+        // If no step runs, the last row of a trace with initial rows is the last initial row.
         case_on("last_row_of_a_buffer_without_steps", [("init: f32[2]", row([8f32, 9.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -46,21 +46,23 @@ pub(super) fn cases() -> Cases {
                 outputs! { last: done.trace_with_init(&state).index(0, -1) }
             })
             .gives([("last", row([8f32, 9.]))]),
-        // n = 1 is known when the program is built. The results have the same ranks as for n > 1.
+        // The trip count of 1 is known when the program is built. The results have the same ranks as for larger trip
+        // counts.
         case("one_step_known_at_build", |g| {
             let (last, ys) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[1,2]"), |sum, x| (sum + x, sum * x));
             outputs! { last, ys }
         })
         .on([row([1f32, 2.]), tensor([1, 2], [10f32, 20.])])
         .gives([("last", row([11f32, 22.])), ("ys", tensor([1, 2], [10f32, 40.]))]),
-        // n = 1 is known only at run time. The results are the same as in the previous case.
+        // The trip count of 1 is known only at run time. The results are the same as in the previous case.
         case("one_step_known_at_call", |g| {
             let (last, ys) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[T,2]"), |sum, x| (sum + x, sum * x));
             outputs! { last, ys }
         })
         .on([row([1f32, 2.]), tensor([1, 2], [10f32, 20.])])
         .gives([("last", row([11f32, 22.])), ("ys", tensor([1, 2], [10f32, 40.]))]),
-        // The sequence is longer than n, so its last rows are not read. (This case does not check the gradient.)
+        // The sequence has more rows than the loop has steps, so its last rows are not read. This case does not check
+        // the gradient.
         case("sequence_longer_than_the_loop", |g| {
             let trace =
                 running(Recurrence::new().steps(3), g.input("xs", "f32[T]"), g.input("init", "f32[]"), |x, old| {
@@ -111,7 +113,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// An unroll hint must not change the result of a loop of seven steps, whatever the factor.
+/// Builds a loop of seven steps with an unroll hint. The result must be the same for every factor.
 fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
@@ -122,7 +124,8 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     unrolled(&format!("unroll_hint_{unroll}_over_seven_steps"), program)
 }
 
-/// An unroll hint must not change the result of a loop whose trip count is known only at run time.
+/// Builds a loop with an unroll hint and a trip count that is known only at run time. The result must be the same for
+/// every factor.
 fn unroll_hint_over_a_symbolic_length(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);

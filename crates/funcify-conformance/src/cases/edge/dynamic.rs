@@ -1,5 +1,5 @@
-//! Trip counts that are operands (scan-c6). An input is known only at run time. A static input is known when the
-//! program is compiled, so that the loop can be unrolled.
+//! Trip counts that are operands (scan-c6). A trip count that is an input is known only at run time. A trip count that
+//! is a static input is known when the program is compiled, so the loop can be unrolled.
 
 use super::*;
 
@@ -34,8 +34,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), scalar(2i32)])
         .gives([("trace", row([1f32, 2.]))]),
-        // Other ops use the size of a trace whose number of rows is known only at run time: a mean, and a second
-        // loop.
+        // A mean and a second loop use the size of a trace whose number of rows is known only at run time.
         case_on("steps_used_as_a_size", [("init: f32[]", scalar(0f32)), ("n: i64[]", scalar(4i64))])
             .runs(|[init, n]| {
                 let mut loop_ = Recurrence::new();
@@ -53,7 +52,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// A loop with every kind of state. It runs `n` steps over a sequence that may have more rows.
+/// Builds a loop with every kind of state. It runs `n` steps over a sequence that may have more rows.
 fn program(g: &Builder, is_static: bool) -> Outputs {
     let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
     let mut loop_ = Recurrence::new();
@@ -89,7 +88,7 @@ fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> OneCase
     steps.on(inputs).dynamic(!is_static).gives(outputs)
 }
 
-/// The trip count is 0.
+/// Builds the case with trip count 0.
 fn without_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", empty::<f32, 2>([0, 2])),
@@ -101,7 +100,7 @@ fn without_steps(is_static: bool) -> OneCase {
     counted(is_static, 0, outputs)
 }
 
-/// The trip count is 1. The results have the same ranks as for larger trip counts.
+/// Builds the case with trip count 1. The results have the same ranks as for larger trip counts.
 fn one_step(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([1, 2], [1f32, 10.])),
@@ -113,7 +112,7 @@ fn one_step(is_static: bool) -> OneCase {
     counted(is_static, 1, outputs)
 }
 
-/// The trip count is 3, so the last of the sequence's four rows is not read.
+/// Builds the case with trip count 3, so the last of the sequence's four rows is not read.
 fn three_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),

@@ -1,13 +1,13 @@
 //! Integers close to the limit up to which a float type represents all integers exactly. A backend that computes
 //! integers in floats must prove that each integer is exact. An off-by-one error, a forgotten operand, or a wrong sign
-//! in the proof leads to a neighbouring integer.
+//! in the proof yields a neighbouring integer.
 
 use super::*;
 
-/// The number `n` for which f32 represents all integers of `0..=n + 1`, but not `n + 2`.
+/// One less than 2^24: f32 represents all integers from 0 to 2^24, but not 2^24 + 1.
 const OF_F32: i64 = (1 << 24) - 1;
 
-/// The number `n` for which f64 represents all integers of `0..=n + 1`, but not `n + 2`.
+/// One less than 2^53: f64 represents all integers from 0 to 2^53, but not 2^53 + 1.
 const OF_F64: i64 = (1 << 53) - 1;
 
 pub(super) fn cases() -> Cases {
@@ -56,7 +56,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A loop over floats that also computes an integer in each step, from an integer input.
+/// Runs a loop over floats that also computes an integer in each step, from an integer input.
 fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> OneCase {
     case_on(format!("exact_integers_{name}"), [("n: i64[1]", row([n])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
         .runs(|[n, xs]| {
@@ -66,7 +66,8 @@ fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -
         .gives([("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))])
 }
 
-/// A loop over floats of type `dtype` that also carries an integer, which grows beyond the exact range of that type.
+/// Runs a loop over floats of type `dtype` that also carries an integer, whose magnitude grows beyond the exact range
+/// of that type.
 fn counter(name: &str, dtype: DType, start: i64, next: fn(Value, Value) -> Value, expected: fn(i64) -> i64) -> OneCase {
     const STEPS: usize = 24;
     let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));

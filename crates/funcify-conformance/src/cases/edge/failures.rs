@@ -1,4 +1,4 @@
-//! Calls that every backend must reject with a typed error, without returning results (scan-c3, scan-c6).
+//! Calls that every backend must reject with a typed error (scan-c3, scan-c6).
 
 use super::*;
 
@@ -43,11 +43,11 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
         .fails("Rows"),
-        // Row 3 of a trace with two rows.
+        // Reads row 3 of a trace with two rows.
         part_of_a_trace("row_of_a_shorter_trace", |ys| ys.index(0, 3)),
-        // Row -5 of a trace with two rows.
+        // Reads row -5 of a trace with two rows.
         part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5)),
-        // Rows 1 to 3 of a trace with two rows.
+        // Reads rows 1 to 3 of a trace with two rows.
         part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4)),
         // The kernel has five elements, but the axis has only T = 3.
         {
@@ -92,7 +92,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// The trip count is an operand that is negative, or exceeds the number of rows of the sequence.
+/// Builds a loop whose trip count is an operand that is negative, or exceeds the number of rows of the sequence.
 fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

@@ -54,7 +54,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(2f32), row([9f32, 9., 9., 3., 5.])])
         .gives([("out_0", scalar(20f32)), ("out_1", row([0f32, 0., 0., 10., 8.]))]),
-        // x^16 by four squarings, with derivatives of orders 1 to 4 at 0.95.
+        // Computes x^16 by four squarings, and differentiates it up to the fourth order at 0.95.
         {
             fn power(x: Value) -> Value {
                 scan_with(ScanOptions::new().length(4), x, (), |c, ()| (c.square(), ())).0
@@ -119,7 +119,7 @@ pub(super) fn cases() -> Cases {
                 value_and_grad(x, twice)
             })
             .gives([("out_0", scalar(432f32)), ("out_1", scalar(864f32))]),
-        // The second derivative of x^4 at 1. The loop has two traces, and the loss uses only one.
+        // Computes the second derivative of x^4 at 1. The loop has two traces, and the loss uses only one.
         case_on("second_derivative_with_absent_cotangents", [("x: f32[]", scalar(1f32))])
             .runs(|[x]| {
                 let fourth = |x: Value| {
@@ -143,7 +143,8 @@ pub(super) fn cases() -> Cases {
             .on([scalar(0.5f32), row([1f32, 2., 3., 4.])])
             .gives([("out_0", expected()), ("out_1", expected())])
         },
-        // The second derivative of 1 + 2x - 3x^2 + 4x^3 at 2, evaluated by Horner's rule.
+        // Computes the second derivative of 1 + 2x - 3x^2 + 4x^3 at 2. The loop evaluates the polynomial by Horner's
+        // rule.
         case_on("second_derivative_by_horner", [("a: f32[4]", row([1f32, 2., -3., 4.])), ("x: f32[]", scalar(2f32))])
             .runs(|[a, x]| {
                 let value =
@@ -189,7 +190,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), scalar(3f32), scalar(5f32)])
         .gives([("out_0", scalar(6f32)), ("out_1", scalar(0f32))]),
-        // Reverse mode through a while loop without a bound. From 2, doubling until 10 takes 3 steps.
+        // Reverse mode through a while loop without a bound. Doubling 2 while it is below 10 takes 3 steps.
         case_on("gradient_of_a_conditional_loop", [("x: f32[]", scalar(2f32)), ("w: f32[]", scalar(2f32))])
             .runs(|[x, w]| {
                 let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
@@ -204,8 +205,8 @@ pub(super) fn cases() -> Cases {
         )
         .runs(|[xs]| grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1)))
         .gives([("out", tensor([3, 2, 2], [3f32, 1., 0., 0., 2., 1., 4., 2., 0., 1., 0., 3.]))]),
-        // The derivatives of a product are products of the other elements. They must be correct even if elements are
-        // zero.
+        // The partial derivatives of a product are products of the other elements. They must be correct even if
+        // elements are zero.
         case("gradient_of_a_product_with_zeros", |g| {
             let (one, two) = (g.input("one", "f32[3]"), g.input("two", "f32[3]"));
             let loss = |x: Value| x.prod(0);
@@ -228,8 +229,8 @@ pub(super) fn cases() -> Cases {
                 ("out_1", row([0.5f32, 0., 0., 0.5])),
                 ("out_2", row([1f32, 0., -1., 1.])),
             ]),
-        // Repeated and out-of-range indices. For `take`, the contributions of repeated indices are added. For
-        // `scatter`, only the last update of an element has a gradient.
+        // Gradients with repeated and out-of-range indices. For `take`, the contributions of repeated indices are
+        // added. For `scatter`, only the last update of an element has a gradient.
         case("gradient_of_repeated_indices", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let weights = || constant(HostTensor::from([1f32, 10., 100.]));
@@ -243,7 +244,7 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 0., 100.])),
             ("out_1_1", row([0f32, 10., 0.])),
         ]),
-        // A gradient per lane, and the gradient of a sum over lanes. d(x0 w^2 + x1 w + x2)/dw = 2 x0 w + x1.
+        // Computes a gradient per lane, and the gradient of a sum over lanes. d(x0 w^2 + x1 w + x2)/dw = 2 x0 w + x1.
         {
             fn loss(w: Value, xs: Value) -> Value {
                 scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
@@ -258,7 +259,7 @@ pub(super) fn cases() -> Cases {
                 .on([scalar(10f32), tensor([2, 3], [1f32, 2., 3., 4., 5., 6.])])
                 .gives([("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
         },
-        // The sum of c[t] = x[0] x[1] + c[t-1] over two steps is 3 x[0] x[1]. Computes the Hessian of this sum.
+        // Computes the Hessian of the sum of c[t] = x[0] x[1] + c[t-1] over two steps, which is 3 x[0] x[1].
         case_on("hessian_of_a_loop", [("x: f32[2]", row([2f32, 7.]))])
             .runs(|[x]| {
                 hessian(x, |x| {
@@ -278,7 +279,7 @@ pub(super) fn cases() -> Cases {
                 (hvp(x, v, loss), jvp(x, v, loss).1)
             })
             .gives([("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))]),
-        // The trip count n is an operand, which has no gradient. The loop computes w^n, and w has a gradient.
+        // The loop computes w^n. The trip count n is an operand without a gradient, but w has a gradient.
         case_on("gradient_of_a_run_time_count", [("n: i64[]", scalar(5i64)), ("w: f32[]", scalar(2f32))])
             .runs(|[n, w]| {
                 let power = |w: Value| fori_loop(0, n, w.ones_like(), |_, c| c * w);

@@ -40,7 +40,7 @@ pub(super) fn cases() -> Cases {
             .gives_dynamic([("sum", row([106i64, 107, 100]))]),
         buffer_counted_by_lane(false),
         buffer_counted_by_lane(true),
-        // The condition is the same for all lanes. One carry starts without lanes, and gets them in the first step.
+        // The condition is the same for all lanes. One carry starts without lanes, and gains them in the first step.
         case_on("lanes_of_a_shared_while", [("x: i64[B]", row([10i64, 20])), ("start: i64[]", scalar(0i64))])
             .runs(|[x, start]| {
                 let (n, sum) = vmap(x, |x| while_loop((start, start), |(n, _)| n.lt(3), |(n, sum)| (n + 1, sum + x)));
@@ -58,7 +58,7 @@ pub(super) fn cases() -> Cases {
             .gives([("n", row([3i64, 6, 9]))]),
         until_of_each_lane(false),
         until_of_each_lane(true),
-        // A finished lane stays finished, even if its condition would be false again in a later step.
+        // A finished lane stays finished, even if a later step would make its exit condition false again.
         case("lanes_that_stay_ended", |g| {
             let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
             let sum = vmap(limit, |limit| {
@@ -87,7 +87,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([5i64, 0, 7]), row([2i64, 1, 7]), scalar(0i64)])
         .gives_dynamic([("n", row([6i64, 0, 7]))]),
-        // Zero lanes, for several kinds of loops.
+        // Several kinds of loops with zero lanes.
         {
             let none = empty::<f32, 2>([0, 2]);
             case("no_lanes", |g| {
@@ -155,8 +155,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Each lane runs its own number of steps and writes that many rows of a full buffer. The other rows keep their
-/// values. The loop runs forward or in reverse.
+/// Builds a loop in which each lane runs its own number of steps and writes that many rows of a full buffer. The other
+/// rows keep their values. The loop runs forward or in reverse.
 fn buffer_counted_by_lane(down: bool) -> OneCase {
     let (direction, read, write) = if down { (", order=down", 1, 0) } else { ("", 0, 1) };
     let text = format!(
@@ -181,8 +181,8 @@ fn buffer_counted_by_lane(down: bool) -> OneCase {
     case_of(name, graph).on(inputs).dynamic(true).gives([("rows", tensor([3, 4], rows))])
 }
 
-/// Each lane computes a cumulative sum, and exits after the step that reaches the lane's limit. The loop runs forward
-/// or in reverse.
+/// Builds a loop in which each lane computes a cumulative sum, and exits after the step that reaches the lane's limit.
+/// The loop runs forward or in reverse.
 fn until_of_each_lane(down: bool) -> OneCase {
     let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
     case_on(name, [("limit: i64[B]", row([1i64, 5, 99])), ("xs: i64[T]", row([1i64, 2, 3, 4]))])

@@ -1,8 +1,8 @@
 //! Category `edge`: step counts, taps, captures and errors that some tensor libraries are known to handle differently
 //! or incorrectly.
 //!
-//! The expected values are literals. They follow from the definition of a case, and are never computed by the code
-//! under test.
+//! The expected values follow from the definition of a case. They are literals, or are computed by a plain Rust loop or
+//! by the reference evaluator, never by the backend under test.
 
 mod aliasing;
 mod associative;

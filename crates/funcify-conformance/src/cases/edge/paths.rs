@@ -9,11 +9,10 @@ use super::{Cases, all, case, case_on, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
     all([
-        // A recurrence of matrices that do not commute has the same gradient as its unrolled form. The loss is entry
-        // (0, 1), so only the row s = (1, 2) of S matters: s A = (1, 4), and s A B = (5, 1). The gradient of s is
-        // (A B C)[:,1] = (7, 2). The gradient of A is the outer product of s and (B C)[:,1] = (3, 2). The gradient of
-        // B is the outer product of s A and C[:,1] = (2, 1). The gradient of C is s A B in column 1, and zero
-        // elsewhere.
+        // A recurrence of matrices that do not commute must have the same gradient as its unrolled form. The loss is
+        // entry (0, 1), so only the row s = (1, 2) of S matters: s A = (1, 4), and s A B = (5, 1). The gradient of s is
+        // (A B C)[:,1] = (7, 2). The gradient of A is the outer product of s and (B C)[:,1] = (3, 2). The gradient of B
+        // is the outer product of s A and C[:,1] = (2, 1). The gradient of C is s A B in column 1, and zero elsewhere.
         {
             let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
             let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
@@ -184,7 +183,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Weights the elements, so that a loss distinguishes them.
+/// Sums the three elements with different weights, so that a loss distinguishes them.
 fn weighted(values: Value) -> Value {
     (values * constant(HostTensor::from([1f32, 10., 100.]))).sum(0)
 }

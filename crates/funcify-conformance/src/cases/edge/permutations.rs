@@ -1,4 +1,4 @@
-//! Bodies that permute their carries or states: all must be read before any is overwritten (scan-c1).
+//! Bodies that permute their carries or states. A step must read all of them before it overwrites any (scan-c1).
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Each step replaces carry `i` with carry `permutation[i]` of the previous step. Carry `i` starts at `10 i`.
+/// Builds a loop whose steps replace carry `i` with carry `permutation[i]` of the previous step. Carry `i` starts at
+/// `10 i`.
 fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let inputs = named_inputs(g);
@@ -69,7 +70,7 @@ fn named(root: &str, values: [Value; COUNT]) -> BTreeMap<String, Value> {
     values.into_iter().enumerate().map(|(index, value)| (format!("{root}{index}"), value)).collect()
 }
 
-/// A small random number generator with a fixed seed, using Knuth's MMIX constants.
+/// A linear congruential generator with the constants of Knuth's MMIX.
 struct Random(u64);
 
 impl Random {

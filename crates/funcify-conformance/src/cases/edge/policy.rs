@@ -1,5 +1,5 @@
-//! Checkpoint policies. The policy determines the residuals that a loop saves, but must not change gradients, even if
-//! the number of steps is not a multiple of the segment length.
+//! Checkpoint policies. A policy determines the residuals that a loop saves. It must not change gradients, even if the
+//! number of steps is not a multiple of the segment length.
 
 use funcify::prelude::*;
 
@@ -34,7 +34,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Seven steps of c * w + x. The gradient of x[t] is a power of w. The gradient of w is computed by Horner's rule.
+/// Differentiates seven steps of c * w + x. The gradient of x[t] is a power of w. The gradient of w is computed by
+/// Horner's rule.
 fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> OneCase {
     let policy = policy.clone();
     let (init, xs, w) = (3f32, [1f32, -2., 4., 0.5, 8., 2., -1.], 0.5f32);
@@ -57,8 +58,8 @@ fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static s
     .gives([("out_0", scalar(w.powi(7))), ("out_1", row(of_xs)), ("out_2", scalar(of_w))])
 }
 
-/// Products b[t+1] = b[t] * b[t+1] in a full buffer. The gradient of b[i] is the sum of all products that contain
-/// b[i], each without the factor b[i].
+/// Differentiates the products b[t+1] = b[t] * b[t+1] in a full buffer. The gradient of b[i] is the sum of all products
+/// that contain b[i], each without the factor b[i].
 fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let program = move |g: &Builder| {
@@ -78,7 +79,7 @@ fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     case(format!("residuals_{name}_full_buffer"), program).on([row(rows)]).gives([("out", row(expected))])
 }
 
-/// The sum of x[t-1] * x[t+3]. The taps reach across segments.
+/// Differentiates the sum of x[t-1] * x[t+3], whose taps reach across segments.
 fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);
@@ -102,7 +103,7 @@ fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
         )])
 }
 
-/// The second derivative of w^5, computed as the last row of a state's trace.
+/// Computes the second derivative of w^5, where w^5 is the last row of a state's trace.
 fn second_state(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let power = move |w: Value| {
@@ -113,7 +114,7 @@ fn second_state(name: &str, policy: &CheckpointPolicy) -> OneCase {
         .gives([("out", scalar(160f32))])
 }
 
-/// The gradient of w^n, where the trip count n is an operand.
+/// Computes the gradient of w^n, where the trip count n is an operand.
 fn run_time_count(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     case_on(format!("residuals_{name}_run_time_count"), [("n: i64[]", scalar(7i64)), ("w: f32[]", scalar(2f32))])

@@ -1,5 +1,5 @@
-//! Functions with custom derivative rules, and derivatives that are applied several times. Some rules do not compute
-//! true derivatives, so that the results show whether the rules are used.
+//! Functions with custom derivative rules, and derivatives that are applied several times. Some rules deliberately do
+//! not compute true derivatives, so the results show whether the rules are used.
 
 use funcify::prelude::*;
 use funcify::{checkpoint, custom_jvp, custom_vjp, linearize};
@@ -65,8 +65,8 @@ pub(super) fn cases() -> Cases {
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
-        // x^2 with the derivative rule 10 x, and x^3 with the derivative rule 10 x^3. The second derivatives are 10
-        // and 100 x^3.
+        // Differentiates x^2 with the derivative rule 10 x, and x^3 with the derivative rule 10 x^3. The second
+        // derivatives are 10 and 100 x^3.
         case_on("rule_of_second_order", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);

@@ -1,8 +1,8 @@
 //! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal the
 //! derivatives of the same functions applied without a loop, for any checkpoint policy.
 //!
-//! The rules do not compute true derivatives, so the results show that the second differentiation differentiates the
-//! ops of `forward`, as in JAX, instead of applying the rule again.
+//! The rules do not compute true derivatives, so the results show that, as in JAX, a second differentiation
+//! differentiates the ops of `forward` instead of applying the rule again.
 
 use funcify::prelude::*;
 
@@ -109,8 +109,8 @@ fn derivative_case<const N: usize>(
     case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
-/// The loss is y^2 with y = x^4. By the rules, its gradient is 2 y * 3 * 3 = 18 x^4. The further derivatives are the
-/// true derivatives of 18 x^4.
+/// Differentiates the loss y^2 with y = x^4. By the rules, its gradient is 2 y * 3 * 3 = 18 x^4. Higher derivatives are
+/// the true derivatives of 18 x^4.
 fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -122,8 +122,8 @@ fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_twice_in_{way}"), is_dynamic, program, 2.0, [288., 576., 576., 576., 864., 864.])
 }
 
-/// The gradient is 2 x^4. At x = 1 it is below the limit of 10. At x = 2 it is limited to 10, so the second
-/// derivative is 0.
+/// Differentiates a loss with gradient 2 x^4. At x = 1, the gradient is below the limit of 10. At x = 2, it is limited
+/// to 10, so the second derivative is 0.
 fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -135,7 +135,8 @@ fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_that_clips_in_{way}"), is_dynamic, program, 1.0, [2., 10., 8., 8., 0., 0.])
 }
 
-/// Let n be the first result and m the second. By the rule, n' = 10 n and m' = 100 n m. Both n and m are 1 at x = 1.
+/// Differentiates [`cube`] applied twice. Let n be the first result and m the second. By the rule, n' = 10 n and m' =
+/// 100 n m. Both n and m are 1 at x = 1.
 fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -150,8 +151,8 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_for_tangents_twice_in_{way}"), is_dynamic, program, 1.0, expected)
 }
 
-/// Two steps of c -> sin(w f(c)), where f is [`square`]. The loss is the square of the last c. The expected values come
-/// from JAX.
+/// Differentiates two steps of c -> sin(w f(c)), where f is [`square`]. The loss is the square of the last c. The
+/// expected values come from JAX.
 fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     case_on(format!("rule_beside_a_weight_{name}_f64"), [("x: f64[]", scalar(2f64)), ("w: f64[]", scalar(0.5))])
@@ -164,7 +165,7 @@ fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
         .gives([("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))])
 }
 
-/// The loss is the square of x * x, where an associative scan computes x * x. The rule of the product triples both
+/// Differentiates the square of x * x, where an associative scan computes x * x. The rule of the product triples both
 /// cotangents, so the gradient is 2 x^2 (3 + 3) = 12 x^2.
 fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
@@ -197,7 +198,7 @@ fn lanes() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Forward mode with a rule for two arguments, both of which contribute to the tangent.
+/// Differentiates a function with a rule for two arguments, both of which contribute to the tangent.
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
@@ -229,7 +230,7 @@ fn of_two_arguments() -> OneCase {
         )
 }
 
-/// Some rows are squared by the function with the custom rule, and the other rows by an ordinary product.
+/// Squares some rows with [`square`], which has a custom rule, and the other rows with an ordinary product.
 fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
     // With the rule, the gradient is 6 x^2, and the second derivative is 12 x. Without the rule, they are 4 x^3 and 12
@@ -242,8 +243,8 @@ fn rows() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// The loss uses only the last state. The input x reaches this state after several steps, through a chain of other
-/// states.
+/// Differentiates a loss that uses only the last state. The input x reaches this state after several steps, through a
+/// chain of other states.
 fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");

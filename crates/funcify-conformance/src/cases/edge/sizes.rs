@@ -47,7 +47,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2., 3.])])
         .fails("Call"),
-        // A broadcast to 2^64 elements.
+        // Broadcasts a scalar to 2^64 elements.
         text(
             "broadcast_beyond_memory",
             "fn @f(%x: f32[]) {
@@ -170,7 +170,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A trace whose number of rows is known only at run time.
+/// Builds a loop whose trace would exceed the memory of any machine. The number of rows of the trace is known only at
+/// run time.
 fn trace_beyond_memory(steps: i64) -> OneCase {
     let program = "fn @f(%s: f32[], %n: i64[]) {
   %ys: f32[$1], %last: f32[] = scan @b %n {steps=$1} {

@@ -92,8 +92,8 @@ pub(super) fn cases() -> Cases {
 type ProgramFn = fn(&Builder) -> Value;
 type Lane = Vec<HostTensor>;
 
-/// Returns programs for one lane, each with the inputs to differentiate with respect to, and the arguments of each
-/// lane. Integer arguments are trip counts.
+/// Returns programs for one lane, each with the names of its differentiated inputs, and the arguments of each lane.
+/// Integer arguments are trip counts.
 fn programs() -> Vec<(&'static str, ProgramFn, &'static [&'static str], Vec<Lane>)> {
     let floats = |lanes: &[f32]| lanes.iter().map(|x| vec![scalar(*x)]).collect::<Vec<Lane>>();
     let counted = |counts: &[i64]| {
@@ -258,7 +258,8 @@ fn while_in_a_while(g: &Builder) -> Value {
     while_loop((x, x), |(total, _)| total.lt(20.0), |(total, y)| (total + inner(y) * x + 1.0, y * 1.2)).0
 }
 
-/// The bound ends the loop in the first lane, and the condition ends it in the second. The third lane runs no steps.
+/// Runs a bounded while loop. The bound ends it in the first lane, and the condition ends it in the second. The third
+/// lane runs no steps.
 fn bounded_while(g: &Builder) -> Value {
     let x = g.input("x", "f32[]");
     while_loop_bounded(2, x, |x| x.lt(100.0), |x| x * x)
@@ -274,7 +275,7 @@ fn counted_loop(g: &Builder) -> Value {
     fori_loop(0, n, x, |_, y| (y * x).sin() + y)
 }
 
-/// A reverse loop with two initial rows, whose steps read the two previous rows.
+/// Runs a reverse loop with two initial rows, whose steps read the two previous rows.
 fn counted_down(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let rows = apply_text(
@@ -377,12 +378,12 @@ fn until_downward(g: &Builder) -> Value {
     sums[0] + sums[1] * sums[2]
 }
 
-/// Squares elementwise while the sum is below 100. In the tests, one lane computes `x^8` and the other `x^2`.
+/// Squares elementwise while the sum is below 100. In the cases, one lane computes `x^8` and the other `x^2`.
 fn powers() -> Result<Graph, funcify::Error> {
     Graph::build("powers", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c))
 }
 
-/// The checkpoint policy must not change the batched gradient.
+/// Builds cases with a checkpoint policy, which must not change the batched gradient.
 fn with_policy(name: &str, policy: CheckpointPolicy) -> Cases {
     let name = format!("gradient_on_lanes_that_keep_{name}");
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");

@@ -36,8 +36,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { ys }
             })
             .gives([("ys", row([41f32, 52., 63.]))]),
-        // The sequence is 1 to 5, with taps -2 and -1. The first step reads 1 and 2. If the sequence also had tap 0,
-        // this tap would read 3.
+        // The sequence is 1 to 5, with taps -2 and -1. The first step reads 1 and 2. A tap 0 would read 3.
         case("sequence_taps_without_zero", |g| {
             let mut loop_ = Recurrence::new();
             let xs = g.input("xs", "f32[T]");
@@ -52,8 +51,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("older", row([1f32, 2., 3.])), ("old", row([2f32, 3., 4.])), ("now", row([3f32, 4., 5.]))]),
-        // More initial rows than the taps need: only the first ones are used. (This case does not check the
-        // gradient.)
+        // A state with more initial rows than the taps need uses only the first ones. This case does not check the
+        // gradient.
         case_on("surplus_initial_rows", [("init: f32[4]", row([1f32, 2., f32::NAN, f32::NAN]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -65,7 +64,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
             })
             .gives([("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))]),
-        // A cumulative sum of 1, 2, 3, 4 that starts with the last row. The trace is in execution order.
+        // Computes a cumulative sum of 1, 2, 3, 4 that starts with the last row. The trace is in execution order.
         case_on("backward_cumulative_sum", [("xs: f32[T]", row([1f32, 2., 3., 4.])), ("init: f32[]", scalar(0f32))])
             .runs(|[xs, init]| {
                 let trace = running(Recurrence::new().backwards(), xs, init, |x, old| old + x);

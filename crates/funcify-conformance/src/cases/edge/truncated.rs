@@ -23,8 +23,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // Five steps of p/2 + a^2. The last two are differentiated: the gradient is 2 a for the last step, and a for
-        // the step before.
+        // Runs five steps of p/2 + a^2, and differentiates the last two. The gradient is 2 a for the last step, and a
+        // for the step before it.
         case("truncated_to_two_of_five_steps", |g| {
             let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
             let options = ScanOptions::new().truncate(2);
@@ -36,8 +36,8 @@ pub(super) fn cases() -> Cases {
         weighted(1, [0., 0., 0., 0., 1.], 6.125),
         weighted(3, [0., 0., 0.25, 0.5, 1.], 8.875),
         weighted(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
-        // The loss is the sum of the whole trace, but older rows are constants. The rows are 1, 2.5, 4.25, 6.125,
-        // 8.0625. The last two are w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
+        // The loss is the sum of the whole trace, but rows that older steps computed are constants. The rows are 1,
+        // 2.5, 4.25, 6.125, 8.0625. The last two are w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
         case("truncated_state_with_a_trace", |g| {
             let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
             grad((p, a, w), |(p, a, w)| running(Recurrence::new().truncate(2), a, p, |x, before| before * w + x).sum(0))
@@ -71,9 +71,9 @@ pub(super) fn cases() -> Cases {
         initial_rows("truncated_initial_rows_of_one_step", [1f32], [3., 5.], [1f32]),
         initial_rows("truncated_initial_rows_of_two_steps", [1f32, 2.], [0., 3.], [0f32, 1.]),
         initial_rows("truncated_initial_rows_of_three_steps", [1f32, 2., 3.], [0., 0.], [0f32, 0., 1.]),
-        // Three steps of b[t+1] = b[t] * b[t+1], of which the last one is differentiated: 24 * 5. Rows that older
-        // steps wrote are constants, but a row that no step wrote depends on the operand. The result is 2, 6, 24,
-        // 120, 9.
+        // Runs three steps of b[t+1] = b[t] * b[t+1], and differentiates only the last one, 24 * 5. Rows that older
+        // steps wrote are constants, but a row that no step wrote depends on the operand. The result is 2, 6, 24, 120,
+        // 9.
         case("truncated_full_buffer", |g| {
             grad(g.input("buffer", "f32[N]"), |buffer| {
                 sweep(Recurrence::new().steps(buffer.dim(0) - 2).truncate(1), buffer, [0, 1], [1], [], |[], [a, b]| {
@@ -84,7 +84,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([2f32, 3., 4., 5., 9.])])
         .gives([("out", row([1f32, 0., 0., 24., 1.]))]),
-        // Four steps of x[t] * x[t+1], of which two are differentiated.
+        // Runs four steps of x[t] * x[t+1], and differentiates only the last two.
         case("truncated_sequence_with_taps", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 stencil(Recurrence::new().truncate(2), xs, [0, 1], |[a, b]| a * b).sum(0)
@@ -92,7 +92,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("out", row([0f32, 0., 4., 8., 4.]))]),
-        // A reverse loop that exits after two steps, of which the last one, 10 * 3, is differentiated.
+        // A reverse loop that exits after two steps. Only the second step, 10 * 3, is differentiated.
         case("truncated_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -117,8 +117,8 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives_dynamic([("out", scalar(32f32))]),
-        // A gradient per lane, and the gradient of a sum over lanes. For each lane, the latter is c1 + w c0, with
-        // c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
+        // Computes a gradient per lane, and the gradient of a sum over lanes. For each lane, the latter is c1 + w c0,
+        // with c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
         {
             fn loss(xs: Value, w: Value) -> Value {
                 scan_with(ScanOptions::new().truncate(2), w, xs, |c, x| (c * w + x.square(), ())).0

@@ -104,7 +104,7 @@ fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
     })
 }
 
-/// The step that reaches the exit condition is still completed, and all traces include its row.
+/// Computes [`sums`]. The step that reaches the exit condition is still completed, and all traces include its row.
 fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase {
     let program = |g: &Builder| {
         let (last, (sums, squares)) = sums(g, ScanOptions::new());
@@ -219,7 +219,7 @@ fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase 
     }
 }
 
-/// The maximum trip count is an operand. Without this limit, the loop would exit after 3 steps.
+/// Runs a loop whose maximum trip count is an operand. Without this limit, the loop would exit after 3 steps.
 fn largest_count_at_run_time(is_static: bool, n: usize) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

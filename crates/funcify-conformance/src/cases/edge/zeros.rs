@@ -72,7 +72,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Odd functions keep the sign of a zero. Functions that round a number to zero keep the number's sign.
+/// Applies odd functions, which keep the sign of a zero, and functions that round a number to zero, which keep its
+/// sign.
 fn signs_of_zeros(name: &str, dtype: DType) -> OneCase {
     let tensor = |elements: HostTensor| elements.cast(dtype);
     let signs = [f64::NEG_INFINITY, f64::INFINITY];

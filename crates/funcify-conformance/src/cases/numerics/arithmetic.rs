@@ -73,7 +73,8 @@ fn powers() -> Cases {
     ])
 }
 
-/// Casts from float to integer truncate and saturate. Casts between integers wrap. NaN becomes 0 or `true`.
+/// Builds the cases for casts. Casts from float to integer truncate and saturate, and casts between integers wrap. NaN
+/// becomes 0 or `true`.
 fn casts() -> Cases {
     let out_of_range =
         |_| [HostTensor::from([1.9f32, -1.9, NAN as f32, f32::INFINITY, f32::NEG_INFINITY, 1e20, -1e20])];
@@ -159,7 +160,7 @@ fn zeros() -> Cases {
     ])
 }
 
-/// Functions at the ends of their domains.
+/// Builds the cases for functions at the ends of their domains.
 fn domains() -> Cases {
     let ends = |d| [floats(d, [-INF, -1., 0., INF, NAN])];
     let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
@@ -180,8 +181,8 @@ fn domains() -> Cases {
     ])
 }
 
-/// Functions with subnormal results, where exp(-x) overflows. The results are scaled by a power of 2 into the normal
-/// range. The expected values were computed by mpmath with 60 digits.
+/// Builds the cases for functions with subnormal results, where exp(-x) overflows. The results are scaled by a power of
+/// 2 into the normal range. The expected values were computed by mpmath with 60 digits.
 fn subnormal() -> Cases {
     let double = |_| [HostTensor::from([-710.0750664438754, -712.0, -709.0])];
     let scaled = [50097073.143904634, 7308434.045697423, 146793821.87553743];
@@ -204,7 +205,8 @@ fn subnormal() -> Cases {
     ])
 }
 
-/// A reduction over no elements returns its identity element. `argmax` returns the index of the first maximum.
+/// Builds the cases for reductions. A reduction over no elements returns its identity element. `argmax` returns the
+/// index of the first maximum.
 fn reductions() -> Cases {
     let nothing = |d| [HostTensor::from_fn(d, &[2, 0], |_| unreachable!("the tensor has no elements"))];
     let two = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);

@@ -1,8 +1,8 @@
 //! Category `numerics`: questions that tensor libraries answer differently. Every backend must return the same
 //! answer.
 //!
-//! The documentation of `funcify::ops` has a table of the answers. The cases here check each line of the table on
-//! every dtype to which it applies. The expected answers are literals, and are never computed by the code under test.
+//! The documentation of `funcify::ops` has a table of the answers. These cases check each line of the table on every
+//! dtype to which it applies. The expected answers are literals, and are never computed by the code under test.
 //!
 //! The reciprocals of float answers are compared too, because they distinguish -0 from 0.
 

@@ -43,7 +43,8 @@ fn rounding() -> Cases {
     ])
 }
 
-/// Shifts by the bit width or more, or by a negative number, return 0, or -1 for a right shift of a negative integer.
+/// Builds the cases for shifts. A shift by the bit width or more, or by a negative number, returns 0, or -1 for a right
+/// shift of a negative integer.
 fn shifts() -> Cases {
     let left = |d| [ints(d, [1, 3, 1, 1]), ints(d, [3, 1, 64, 200])];
     let right = |d| [ints(d, [8, highest(d), 9]), ints(d, [3, 64, 0])];
@@ -62,7 +63,8 @@ fn shifts() -> Cases {
     ])
 }
 
-/// In ascending order, NaN sorts last. -0 and 0 are equal. Sorting is stable in ascending and in descending order.
+/// Builds the cases for sorting, which is stable in ascending and in descending order. In ascending order, NaN sorts
+/// last. -0 and 0 are equal.
 fn sorting() -> Cases {
     let mixed = |d| [floats(d, [2., NAN, -INF, 0., -0., INF])];
     let equal = |d| [ints(d, [3, 1, 3, 1])];
@@ -100,7 +102,8 @@ fn running() -> Cases {
     ])
 }
 
-/// Maximum and minimum treat -0 as less than 0. Comparisons and `argmax` treat the two zeros as equal.
+/// Builds the cases for extremes of zeros. Maximum and minimum treat -0 as less than 0. Comparisons and `argmax` treat
+/// the two zeros as equal.
 fn extremes_of_zeros() -> Cases {
     // Only f64 is tested, because reductions on Burn's `wgpu` device, which has no f64, do not order zeros.
     const HOST: [DType; 1] = [DType::F64];

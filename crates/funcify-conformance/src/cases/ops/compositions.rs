@@ -69,7 +69,7 @@ fn floats() -> Cases {
     })
 }
 
-/// Products of integer tensors, which may wrap.
+/// Multiplies integer tensors. The products may wrap.
 fn integers() -> Cases {
     let inputs =
         |dtype| [cycle_values(dtype, &[2, 3, 4], 0), cycle_values(dtype, &[3, 5, 2], 2), cycle_values(dtype, &[4], 6)];
@@ -140,7 +140,7 @@ fn numbers() -> Cases {
     })
 }
 
-/// Transposed convolutions, which gradients of convolutions use.
+/// Builds the cases for transposed convolutions, which gradients of convolutions use.
 fn transposes() -> Cases {
     let plain = ConvOptions::<2>::default();
     let options = [

@@ -61,7 +61,7 @@ fn domain(op: impl OpRules, operands: usize) -> Vec<DType> {
     DType::ALL.into_iter().filter(takes).collect()
 }
 
-/// The derivatives of orders 1 to 3 of the digamma function.
+/// Builds the cases for the first three derivatives of the digamma function.
 fn polygamma() -> Cases {
     on_dtypes("polygamma", &FLOATS, 0.0, |dtype| {
         let of_order = |order| {
@@ -82,7 +82,7 @@ fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpU
     uses
 }
 
-/// Bit ops, including shifts of every value by every amount.
+/// Builds the cases for bit ops, including shifts of every value by every amount.
 fn bits() -> Cases {
     let mut cases = Vec::new();
     for op in Bits::ALL.iter().copied() {
@@ -93,8 +93,8 @@ fn bits() -> Cases {
     Ok(cases)
 }
 
-/// Neighbouring floats. Their distance is within the tolerance, so the category `numerics` also checks the exact
-/// bits.
+/// Builds the cases for neighbouring floats. Their distance is within the tolerance, so the category `numerics` also
+/// checks the exact bits.
 fn neighbours() -> Cases {
     on_dtypes("nextafter", &FLOATS, 0.0, |dtype| two_operands(NextAfter, dtype))
 }

@@ -34,7 +34,7 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// An op, and the operands to apply it to.
+/// An op and its operands.
 #[derive(Clone)]
 pub(crate) struct OpUse {
     pub(crate) op: Op,
@@ -85,8 +85,8 @@ pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) ->
     Case::from_reference_scaled(name, category, graph, inputs, scale)
 }
 
-/// Returns a tensor that contains the operand as a view: its axes are in reverse order, and each axis is longer by one
-/// element.
+/// Returns a larger tensor that contains the operand as a view. The tensor's axes are in reverse order, and each is one
+/// element longer.
 fn reversed_backing(operand: &HostTensor) -> HostTensor {
     let shape: Vec<usize> = operand.shape().iter().rev().map(|size| size + 1).collect();
     HostTensor::from_fn(operand.dtype(), &shape, |index| {

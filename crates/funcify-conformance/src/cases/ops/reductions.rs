@@ -116,7 +116,7 @@ fn matmul() -> Cases {
     })
 }
 
-/// Products, sums and reversals of views with repeated elements, as created by broadcasting.
+/// Builds cases that multiply, sum and reverse views with repeated elements, as created by broadcasting.
 fn repeated_views() -> Cases {
     let mut cases = Vec::new();
     for dtype in FLOATS {

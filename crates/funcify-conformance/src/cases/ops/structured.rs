@@ -1,4 +1,4 @@
-//! Ops that process the elements of an axis in order or by a sliding window: cumulative reductions, `sort`, `conv`.
+//! Ops that process the elements of an axis in order or in a sliding window: cumulative reductions, `sort`, `conv`.
 
 use funcify::Dim;
 use funcify::ops::{Cumulative, Sort};
@@ -43,8 +43,8 @@ fn cumulatives() -> Cases {
     Ok(cases)
 }
 
-/// Axes that are too long for 2^16 loop iterations, whether an iteration handles one element or four. All results are
-/// exact.
+/// Builds cases with axes that are too long for 2^16 loop iterations, whether an iteration handles one element or four.
+/// All results are exact.
 fn long_axes() -> Cases {
     on_dtypes("long_axes", &[DType::I32, DType::F32], 0.0, |dtype| {
         let of = |len: usize, number: fn(usize) -> i64| {

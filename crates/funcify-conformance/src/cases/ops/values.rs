@@ -39,7 +39,7 @@ pub(super) fn near_integers(dtype: DType) -> HostTensor {
     cycle(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
 }
 
-/// The amounts to shift by, in addition to those in [`pairs`].
+/// The shift amounts, in addition to those in [`pairs`].
 const AMOUNTS: [i64; 9] = [0, 1, 4, 7, 8, 31, 32, 63, 64];
 
 /// Returns all pairs of a value in [`values`] and a shift amount, as two vectors.
@@ -82,7 +82,8 @@ const INTS: [i64; 21] = [
     1 << 24,
 ];
 
-/// Floats for every special case of an op. All of them fit f16, although the exponentials of the largest ones do not.
+/// Floats for every special case of an op. All of them fit in f16, although the exponentials of the largest ones do
+/// not.
 const REALS: [f64; 23] = [
     0.0,
     -0.0,

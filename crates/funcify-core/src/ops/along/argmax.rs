@@ -1,7 +1,8 @@
 //! `argmax`: the position of the largest element along an axis.
 //!
-//! Among equal elements, the first one wins. If the axis contains NaN, the result is the position of the first NaN. An
-//! empty axis is rejected only at run time, because the op may be in a loop that runs no steps.
+//! If several elements are equally large, the result is the position of the first one. If the axis contains NaN, the
+//! result is the position of the first NaN. An empty axis is rejected only at run time, because the op may be in a loop
+//! that runs no steps.
 
 use crate::ops::check_not_empty;
 use crate::ops::rules::*;
@@ -9,7 +10,7 @@ use crate::ops::rules::*;
 /// The position of the largest element along `axis`, as i64. `axis` is removed from the shape.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgMax {
-    /// The axis.
+    /// The axis to search.
     pub axis: usize,
 }
 

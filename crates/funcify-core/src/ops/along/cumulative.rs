@@ -1,8 +1,8 @@
 //! `cumulative`: a running sum, product, maximum or minimum along an axis.
 //!
-//! The counterpart of JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` of the result combines elements 0
-//! to `i` of the operand or, in reverse, the elements from `i` to the last. Integers wrap. A running maximum or minimum
-//! is NaN from the first NaN on.
+//! The op corresponds to JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` of the result combines elements
+//! 0 to `i` of the operand or, in reverse, the elements from `i` to the last. Integers wrap. A running maximum or
+//! minimum is NaN at the first NaN and at all later elements.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::ops::rules::*;
 use crate::ops::{AssociativeScan, ReduceKind};
 
 /// A running reduction along `axis`. The result has the operand's type. Each monoid accepts the same element types as
-/// in [`Reduce`](crate::ops::Reduce).
+/// it does in [`Reduce`](crate::ops::Reduce).
 #[derive(Clone, Copy, Debug)]
 pub struct Cumulative {
-    /// The monoid.
+    /// The monoid that combines the elements.
     pub kind: ReduceKind,
-    /// The axis.
+    /// The axis along which elements are combined.
     pub axis: usize,
     /// `true` if the reduction runs from the last element to the first.
     pub reverse: bool,
@@ -87,7 +87,7 @@ impl OpRules for Cumulative {
 
 impl Cumulative {
     /// Adds the op to the open trace as a loop that combines one element per step. The axis must not be empty. Like the
-    /// op itself, the loop combines f16 and bf16 values in f32, and rounds once.
+    /// op itself, the loop accumulates f16 and bf16 values in f32, and rounds each result once.
     #[doc(hidden)]
     pub fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {
         let is_half = matches!(x.dtype(), DType::F16 | DType::BF16);

@@ -1,4 +1,4 @@
-//! Ops that combine or order the elements along axes.
+//! Ops that combine or sort elements along axes.
 
 pub(in crate::ops) mod argmax;
 pub(in crate::ops) mod cumulative;

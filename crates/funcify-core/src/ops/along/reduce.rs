@@ -1,15 +1,15 @@
 //! `reduce`: combines all elements along some axes into one value.
 //!
 //! A reduction over no elements returns the identity: 0 for `sum`, 1 for `prod`, `false` for `any`, `true` for `all`,
-//! the lowest value of the dtype for `max`, and the highest for `min` (infinities for floats). In `max` and `min`, NaN
-//! wins, and -0 is less than +0. Integer sums and products wrap.
+//! the lowest value of the dtype for `max`, and the highest for `min` (infinities for floats). `max` and `min`
+//! propagate NaN, and treat -0 as less than +0. Integer sums and products wrap.
 
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use crate::ops::rules::*;
 use crate::ops::{Binary, special};
 use crate::value::{concat, full};
 
-/// The monoid of a reduction.
+/// The monoid with which a reduction combines elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReduceKind {
     /// The sum.
@@ -106,7 +106,7 @@ impl ReduceKind {
         kinds.into_iter().find(|kind| kind.binary() == op && of_type(kind))
     }
 
-    /// Combines two values.
+    /// Combines two values with the monoid's binary op.
     pub(crate) fn combine(self, left: Scalar, right: Scalar) -> Scalar {
         match (self, left, right) {
             (ReduceKind::Any, a, b) => Scalar::Bool(a.as_bool() | b.as_bool()),
@@ -131,7 +131,7 @@ impl ReduceKind {
 /// A reduction over `axes`, which are removed from the shape.
 #[derive(Clone, Debug)]
 pub struct Reduce {
-    /// The monoid.
+    /// The monoid that combines the elements.
     pub kind: ReduceKind,
     /// The axes, in ascending order.
     pub axes: Vec<usize>,

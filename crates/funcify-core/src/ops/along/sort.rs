@@ -14,7 +14,7 @@ use crate::ops::rules::*;
 /// operand's shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Sort {
-    /// The axis.
+    /// The axis to sort.
     pub axis: usize,
     /// `true` if the greatest element comes first.
     pub descending: bool,
@@ -22,7 +22,7 @@ pub struct Sort {
 
 op_text!("sort" => Sort { axis }, order: descending as ascending or descending);
 
-/// Compares two elements. NaN is the greatest.
+/// Compares two elements. NaN compares greater than any number.
 fn compare(left: Scalar, right: Scalar) -> Ordering {
     match (left, right) {
         (Scalar::Int(a), Scalar::Int(b)) => a.cmp(&b),

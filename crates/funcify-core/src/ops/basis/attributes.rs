@@ -8,7 +8,8 @@ use crate::types::lexer::{error_at, unknown_word};
 use crate::types::nearest::closest_word;
 use crate::types::{DType, Dim, Shape, Symbol};
 
-/// The value of an attribute. A word, such as a mode or a dtype, is stored as a dimension that is a single symbol.
+/// The value of an attribute. A word, such as a mode or a dtype, is stored as a dimension that consists of a single
+/// symbol.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attribute {
     /// A number, a polynomial over sizes, or a word.
@@ -50,7 +51,7 @@ impl Attributes {
         self
     }
 
-    /// Adds an attribute with the value of a field.
+    /// Adds an attribute that holds the value of a field.
     pub(in crate::ops) fn with_field(mut self, key: &str, field: &impl AttributeField) -> Self {
         self.0.push((key.to_string(), field.to_attribute()));
         self
@@ -131,7 +132,8 @@ impl Attributes {
         dims.iter().map(|dim| axis(dim).ok_or_else(|| format!("`{key}` as a list of axes, not `{dim}`"))).collect()
     }
 
-    /// Removes an optional attribute with `take`, one of the methods above. Returns `None` if it is missing.
+    /// Removes an optional attribute with `take`, which is one of the methods above. Returns `None` if the attribute is
+    /// missing.
     pub(crate) fn take_if_given<T>(
         &mut self,
         key: &str,
@@ -141,8 +143,9 @@ impl Attributes {
         is_given.then(|| take(self, key)).transpose()
     }
 
-    /// Returns the error for attributes that the op `name` rejected. `expected` describes the attribute that is missing
-    /// or invalid. If it is missing, the error lists the remaining attributes, because one of them may be misspelt.
+    /// Returns the error for attributes that the op called `name` rejects. `expected` describes the attribute that is
+    /// missing or invalid. If it is missing, the error lists the remaining attributes, because one of them may be
+    /// misspelt.
     pub(crate) fn rejection(&self, site: Site, name: &str, expected: String) -> Error {
         let left: Vec<&str> = self.iter().map(|(key, _)| key).collect();
         if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
@@ -258,8 +261,8 @@ macro_rules! op_key {
 }
 
 /// Implements [`OpText`], `parse` and [`OpKey`](crate::ops::OpKey) for an op whose attributes are its fields. A flag is
-/// written as one of two words. If no fields are listed, implements only [`OpText`], without attributes, for an op that
-/// other code prints and parses.
+/// written as one of two words. If no fields are listed, the macro implements only [`OpText`], without attributes, for
+/// an op that other code prints and parses.
 macro_rules! op_text {
     ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
         $crate::ops::op_key!($name => $op);

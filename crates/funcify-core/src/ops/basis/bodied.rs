@@ -1,4 +1,4 @@
-//! The interface through which passes see ops with bodies: loops, switches, associative scans, and functions with a
+//! The interface through which passes handle ops with bodies: loops, switches, associative scans, and functions with a
 //! user-defined derivative rule.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
 /// An op with bodies. A new op with bodies must implement all methods, because none has a default. The supertraits
-/// print the op, prune it, and follow derivatives and lanes through its bodies.
+/// print the op, prune it, and propagate derivatives and lanes through its bodies.
 pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Returns the bodies, which are the graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;
@@ -39,7 +39,7 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// lane.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
-    /// Adds the op to a forward pass. `wrt` marks the operands whose cotangents the backward pass will compute.
+    /// Adds the op to a forward pass. `wrt` marks the operands for which the backward pass will compute cotangents.
     fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed>;
 }
 
@@ -59,10 +59,10 @@ pub(crate) trait Prunable {
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp>;
 }
 
-/// The sizes that an op itself uses or binds, as opposed to its bodies.
+/// The sizes that an op uses or binds outside its bodies.
 #[derive(Default)]
 pub(crate) struct OwnSizes<'a> {
-    /// A dimension that the op uses, with a description.
+    /// A dimension that the op uses, with a description for error messages.
     pub(crate) dim: Option<(&'static str, &'a Dim)>,
     /// The symbol that the op binds to the value of an operand before its bodies run. The bodies can use it.
     pub(crate) bound_before: Option<&'a Symbol>,
@@ -105,8 +105,8 @@ impl Op {
         })
     }
 
-    /// Returns the graphs that the op runs: the body of a loop, the branches of a switch, the condition and the body
-    /// of a while loop, the combination of an associative scan, or a function with the graphs of its derivative rule.
+    /// Returns the graphs that the op runs: the body of a loop, the branches of a switch, the condition and the body of
+    /// a while loop, the combining graph of an associative scan, or a function with the graphs of its derivative rule.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -201,7 +201,7 @@ impl Op {
     }
 }
 
-/// Replaces the first bodies with the new ones, in order, and keeps the rest.
+/// Replaces the leading bodies with the new ones, and keeps the remaining bodies.
 pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))

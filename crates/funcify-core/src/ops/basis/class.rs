@@ -1,9 +1,9 @@
-//! Facts that passes need about ops: the class of an op, and the way its results depend on its operands.
+//! Properties of ops that passes query: the class of an op, and how its results depend on its operands.
 //!
-//! Each fact is stated explicitly for every op, never by a default. Matches list all ops, unless the class alone
-//! determines the fact: for example, the lanes of an elementwise op are independent, and data movement computes
-//! nothing. Facts that depend on an op's attributes are in the op's own file. A new op therefore compiles only when all
-//! these matches, and the passes that match on classes, handle it.
+//! Each property is stated explicitly for every op, never by a default. Matches list all ops, unless the class alone
+//! determines the property: for example, the lanes of an elementwise op are independent, and data movement computes
+//! nothing. Properties that depend on an op's attributes are defined in the op's own file. A new op therefore compiles
+//! only when all these matches, and the passes that match on classes, handle it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -55,7 +55,7 @@ pub enum OpClass<'a> {
     Creation(Creation<'a>),
     /// The op reads or writes elements at positions given by an operand.
     Indexing(Indexing<'a>),
-    /// The op combines or orders elements along axes.
+    /// The op combines or sorts elements along axes.
     Along(Along<'a>),
     /// The op sums products of elements of its two operands.
     Product(Product<'a>),
@@ -78,7 +78,7 @@ classes! {
     Creation: Constant, Iota, Size;
     /// Ops that read or write elements at positions given by an operand.
     Indexing: DynamicSlice, DynamicUpdate, Take, Gather, Scatter;
-    /// Ops that combine or order elements along axes.
+    /// Ops that combine or sort elements along axes.
     Along: Reduce, ArgMax, Cumulative, Sort;
     /// Ops that sum products of elements of their two operands.
     Product: MatMul, Conv;
@@ -113,11 +113,11 @@ pub enum Linearity {
 pub enum Work {
     /// No work: the element already exists, possibly at a different position.
     Nothing,
-    /// About one operation.
+    /// About one arithmetic operation.
     Element,
     /// One multiplication and one addition for each term of a sum of products.
     Terms,
-    /// The cost of the bodies.
+    /// The cost of running the bodies.
     Bodies,
 }
 
@@ -212,8 +212,8 @@ impl Op {
         }
     }
 
-    /// Returns `true` if the op is certain to terminate, and to read only within bounds, for operands of these types.
-    /// Bodies are not inspected, and may still fail.
+    /// Returns `true` if the op is guaranteed to terminate, and to read only within bounds, for operands of these
+    /// types. Does not inspect bodies, which may still fail.
     #[doc(hidden)]
     pub fn is_certain_to_succeed(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         match self.class() {

@@ -33,8 +33,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// Applies the forward-mode rule: adds the op and the tangents of its results to the open trace, like
-    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps you write the rule.
-    /// Returns `None` if the op has no forward-mode rule. A program that needs the missing rule is rejected.
+    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) is a helper for writing
+    /// the rule. Returns `None` if the op has no forward-mode rule. A program that needs the missing rule is rejected.
     fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         Ok(None)
     }
@@ -46,17 +46,17 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Returns `true` if the op may fail at run time, depending on the values of its operands. Such an op is kept even
-    /// if its results are unused. It is never moved to a position where it would run more often: for example, it is not
-    /// hoisted out of a loop that may run no steps.
+    /// Returns `true` if the op may fail at run time, depending on the values of its operands. Rewrites keep such an op
+    /// even if its results are unused. They never move it to a position where it would run more often: for example,
+    /// they do not hoist it out of a loop that may run no steps.
     fn may_fail_at_run_time(&self) -> bool {
         true
     }
 
     /// Returns, for each operand, the axis that corresponds to `axis` of the results, like
     /// [`Op::lanes_along`](crate::ops::Op::lanes_along). Returns `None` if the indices along `axis` are not computed
-    /// independently. An op on whole sequences must implement this method if programs that use the op are to be called
-    /// one step at a time.
+    /// independently. An op on whole sequences must implement this method to be usable in a stepper, a sequence program
+    /// that is called one step at a time.
     fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
         None
     }
@@ -70,9 +70,9 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Expresses the op in terms of other ops: adds them to the open trace and returns their results. The results must
     /// have the types that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
     ///
-    /// A backend that compiles whole loops or programs compiles the composition, so the op does not prevent the
-    /// surrounding loop from being compiled. A program that runs op by op calls the backend's kernel for the op. If the
-    /// backend has no kernel for it, the program runs the composition instead.
+    /// A backend that compiles whole loops or programs compiles the composition, so the surrounding loop can be
+    /// compiled as a whole. A program that runs op by op calls the backend's kernel for the op, or falls back to the
+    /// composition if the backend has no such kernel.
     ///
     /// The composition may contain other custom ops, loops, and functions with derivative rules. Derivatives and
     /// batching do not use it: they use [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
@@ -219,7 +219,7 @@ impl Custom {
     }
 }
 
-/// A registry entry from which the parser builds an op of another crate.
+/// A registry entry with which the parser builds an op of another crate.
 #[doc(hidden)]
 pub struct CustomOpEntry {
     /// The op's name.
@@ -230,7 +230,7 @@ pub struct CustomOpEntry {
 
 inventory::collect!(CustomOpEntry);
 
-/// Returns an op name that is registered twice or that an op of this crate already has, or `None` if all names are
+/// Returns an op name that is registered twice or is already used by an op of this crate, or `None` if all names are
 /// unique.
 #[doc(hidden)]
 pub fn duplicate_op_name() -> Option<&'static str> {

@@ -9,9 +9,9 @@ use crate::types::{SizeError, Sizes};
 
 /// The context in which the reference evaluator runs an op: the bound sizes, and the op's place for error messages.
 pub struct EvalContext<'a> {
-    /// The op's name, and the site of the call that recorded it.
+    /// The op's name, and the site of the user's call that recorded it.
     pub at: Place,
-    /// The bound sizes. A loop whose number of steps is known only at run time adds the symbol for this number.
+    /// The bound sizes. A loop whose number of steps is known only at run time binds the symbol for this number.
     pub sizes: &'a mut Sizes,
 }
 
@@ -41,8 +41,8 @@ pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Si
         watch.check_at(|| node.place(), Progress::Ops(ran))?;
         ran += 1;
         let (at, types) = (node.place(), graph.types(&node.outputs));
-        // Ops with bodies reserve the memory for their results themselves, because the size of a loop's results may
-        // depend on the number of steps that it runs.
+        // Ops with bodies reserve the memory for their own results, because the size of a loop's results may depend on
+        // the number of steps that the loop runs.
         for ty in types.iter().filter(|_| node.op.bodies().is_empty()) {
             held.add(&at, 1, ty, sizes)?;
         }

@@ -20,7 +20,7 @@ pub(crate) struct Spelling {
     /// The keys of the attributes that the op may have.
     pub(crate) attributes: &'static [&'static str],
     pub(crate) bodies: Bodies,
-    /// Builds the op and its list of operands. Errors point to their position in the text.
+    /// Builds the op and its list of operands. Errors point to the invalid part of the text.
     pub(crate) make: Make,
 }
 
@@ -34,9 +34,9 @@ pub(crate) enum Bodies {
     Numbered(&'static str),
     /// A single body, written directly in the braces of the op.
     Inline {
-        /// The keywords, such as `seq` and `nit-sot`, that begin a line about parameters.
+        /// The keywords, such as `seq` and `nit-sot`, that begin a line of parameters.
         roles: &'static [&'static str],
-        /// The keyword that introduces those results of the body that are not written to a result of the op.
+        /// The keyword that introduces the results of the body that are not written to any result of the op.
         result_keyword: &'static str,
     },
 }
@@ -61,12 +61,12 @@ impl Spelling {
         all.into_iter().find(|spelling| spelling.name == name)
     }
 
-    /// Returns the keywords that begin lines about parameters.
+    /// Returns the keywords that begin lines of parameters.
     pub(crate) fn roles(&self) -> &'static [&'static str] {
         if let Bodies::Inline { roles, .. } = self.bodies { roles } else { &[] }
     }
 
-    /// Returns the keyword that introduces those results of a body that are not written to a result of the op.
+    /// Returns the keyword that introduces the results of a body that are not written to any result of the op.
     pub(crate) fn result_keyword(&self) -> &'static str {
         if let Bodies::Inline { result_keyword, .. } = self.bodies { result_keyword } else { "give" }
     }
@@ -95,7 +95,8 @@ pub(crate) struct Form {
     /// The operands written after the name.
     pub(crate) operands: Vec<ValueId>,
     pub(crate) attributes: Attributes,
-    /// For each printed result, the number of last rows to keep, or `None` for all rows. A missing entry means `None`.
+    /// For each printed result, the number of trailing rows to keep, or `None` for all rows. A missing entry means
+    /// `None`.
     pub(crate) last: Vec<Option<usize>>,
     pub(crate) bodies: Vec<FormBody>,
 }
@@ -104,32 +105,33 @@ pub(crate) struct Form {
 pub(crate) struct FormBody {
     /// The graph of the body. For an inline body, the parser sets no outputs.
     pub(crate) graph: Arc<Graph>,
-    /// The number of parameters in parentheses. They are followed by the parameters of the lines and the captured
-    /// values.
+    /// The number of parameters in parentheses. The parameters declared by the lines and the captured values follow
+    /// them.
     pub(crate) params: usize,
-    /// The lines about the other parameters.
+    /// The lines that declare the other parameters.
     pub(crate) lines: Vec<Line>,
     pub(crate) captured: Vec<ValueId>,
     /// The results of the body that are written to results of the op.
     pub(crate) writes: Vec<Write>,
-    /// The results of the body that are not written to results of the op.
+    /// The results of the body that are not written to any result of the op.
     pub(crate) unwritten_results: Vec<ValueId>,
     pub(crate) end: Site,
 }
 
-/// A line about parameters: `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, or `carry %c: f32[] = %last from %init`.
+/// A line that declares parameters: `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, or `carry %c: f32[] = %last from
+/// %init`.
 pub(crate) struct Line {
     pub(crate) role: &'static str,
     pub(crate) site: Site,
     pub(crate) source: Source,
-    /// The name of the source, and its position in the text.
+    /// The name of the source as written, and its position in the text.
     pub(crate) named: (String, Site),
     /// A tap for each parameter.
     pub(crate) taps: Vec<Tap>,
     pub(crate) from: Option<ValueId>,
 }
 
-/// An operand or a result of an op.
+/// The operand or result of an op that a line reads or writes.
 #[derive(Clone, Copy)]
 pub(crate) enum Source {
     Operand(ValueId),
@@ -170,11 +172,11 @@ pub(crate) struct Binder {
     pub(crate) name: String,
     pub(crate) site: Site,
     pub(crate) ty: TensorType,
-    /// The number of rows to keep if only the last ones are kept, or `None` to keep all.
+    /// The number of trailing rows to keep, or `None` to keep all rows.
     pub(crate) last: Option<usize>,
 }
 
-/// The context of a form that is being parsed.
+/// The context in which a form is parsed.
 pub(crate) struct Reading<'a> {
     /// The graph that contains the op.
     pub(crate) graph: &'a Graph,
@@ -184,7 +186,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) around: &'a [(&'static Spelling, Vec<FormBody>)],
 }
 
-/// Returns the value at an index. If a malformed graph has no such value, returns one that prints as `%?`.
+/// Returns the value at an index. If a malformed graph has no such value, returns a value that prints as `%?`.
 pub(crate) fn value_at(values: &[ValueId], index: usize) -> ValueId {
     values.get(index).copied().unwrap_or(ValueId::new(u32::MAX as usize))
 }
@@ -208,7 +210,7 @@ impl Form {
         Form { spelling, site, operands, attributes: Attributes::new(), last: Vec::new(), bodies }
     }
 
-    /// Reads attributes with `take`, which removes them. Errors point to the op in the text.
+    /// Removes attributes with `take` and returns their value. Errors point to the op in the text.
     pub(crate) fn read<T>(&mut self, take: impl FnOnce(&mut Attributes) -> Result<T, String>) -> Result<T> {
         take(&mut self.attributes)
             .map_err(|expected| self.attributes.rejection(self.site, self.spelling.name, expected))
@@ -324,7 +326,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
 }
 ";
 
-    /// Checks that an op with bodies can be printed and parsed from nothing but its spelling.
+    /// Checks that an op with bodies can be printed and parsed using only its spelling.
     #[test]
     fn described_ops_print_and_parse() {
         for (text, spelling, op) in
@@ -337,7 +339,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
         }
     }
 
-    /// Checks that parse errors of an op with a [`Spelling`] use its keywords, and point to the right position.
+    /// Checks that parse errors of an op with a [`Spelling`] mention its keywords and point to the right position.
     #[test]
     fn described_ops_are_refused_in_their_words() {
         let refused = |text: &str, old: &str, new: &str, says: &[&str]| {

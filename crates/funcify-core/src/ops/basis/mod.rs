@@ -1,4 +1,5 @@
-//! The basis of all ops: attributes, evaluation, ops with bodies, and ops from other crates.
+//! Infrastructure shared by all ops: attributes, evaluation, the interface of ops with bodies, and ops from other
+//! crates.
 
 pub(in crate::ops) mod attributes;
 pub(in crate::ops) mod bodied;

@@ -2,10 +2,11 @@
 //!
 //! A rule that traces a body must know in advance which parameters have lanes, tangents or cotangents. It could trace
 //! the body repeatedly, until the set of these parameters stops growing, but in nested loops this would multiply the
-//! number of traces at each level. This module therefore follows paths through the graphs and their bodies without
-//! tracing, and visits a body again only if more of its parameters are reached. The prediction is only a guess: it
-//! includes too much if a path leads through an op whose rule returns no derivative. The rule compares the guess with
-//! its trace. If they differ, the rule traces the body repeatedly after all: see [`Guess`].
+//! number of traces at each level of nesting. This module therefore follows paths through the graphs and their bodies
+//! without tracing, and revisits a body only if more of its parameters are reached. The prediction is only a guess: it
+//! includes too many parameters if a path leads through an op whose rule returns no derivative. The rule compares the
+//! guess with the flags that it finds by tracing. If they differ, the rule falls back to tracing the body repeatedly:
+//! see [`Guess`].
 
 use crate::derivative::active_values;
 use crate::fixpoint::{fixpoint, or_flags};
@@ -18,7 +19,7 @@ use crate::types::TensorType;
 pub(crate) enum ReachKind {
     /// Lanes.
     Lanes,
-    /// Tangents. Only floats have them.
+    /// Tangents, which only floats have.
     Tangents,
 }
 
@@ -47,8 +48,9 @@ impl Guess {
         Guess::new(flags.clone(), flags)
     }
 
-    /// Calls `trace` until it finds exactly the flags that it was given. Returns these flags and the traced result.
-    /// `trace` receives the current flags as its first parameter, and sets the flags that it finds in the second.
+    /// Calls `trace` repeatedly, until `trace` finds exactly the flags that it received. Returns these flags and the
+    /// traced result. `trace` receives the current flags as its first parameter, and sets the flags that it finds in
+    /// the second.
     pub(crate) fn confirm<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
@@ -68,7 +70,7 @@ impl Guess {
 /// The values of a graph that lanes or tangents reach.
 pub(crate) struct Reach {
     values: Vec<bool>,
-    /// The reached values in the bodies of each node. Empty until the node is reached.
+    /// The reached values in the bodies of each node. An entry is empty until its node is reached.
     bodies: Vec<Vec<Reach>>,
 }
 
@@ -149,8 +151,8 @@ impl CotangentReach {
     }
 }
 
-/// An op with bodies through which lanes and derivatives can be followed. The `bodies` parameter of the methods holds
-/// the reached values of the bodies between calls.
+/// An op with bodies through which lanes and derivatives can be propagated. Between calls, the methods store the
+/// reached values of the op's bodies in their `bodies` parameter.
 pub(crate) trait Connected {
     /// Returns which results are reached from the marked operands.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
@@ -160,7 +162,7 @@ pub(crate) trait Connected {
 }
 
 impl Op {
-    /// Returns which results are reached from the marked operands. `None` means all results.
+    /// Returns which results are reached from the marked operands, or `None` if all results are reached.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut Vec<Reach>) -> Option<Vec<bool>> {
         if matches!(self, Op::Unary(Unary::StopGradient)) && kind == ReachKind::Tangents {
             return Some(vec![false]);
@@ -172,7 +174,7 @@ impl Op {
         Some(op.reached(kind, operands, bodies))
     }
 
-    /// Returns which operands have cotangents if the marked results have them. `None` means all operands in `wrt`.
+    /// Returns which operands have cotangents if the marked results have them, or `None` if all operands in `wrt` do.
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Option<Vec<bool>> {
         Some(self.bodied()?.pulled(wrt, results, bodies))
     }
@@ -201,7 +203,7 @@ impl Connected for While {
     }
 }
 
-/// Returns the only entry of `bodies`, and creates it if it is missing.
+/// Returns the only entry of `bodies`, creating it if it is missing.
 fn single_body(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> CotangentReach) -> &mut CotangentReach {
     if bodies.is_empty() {
         bodies.push(make());

@@ -24,12 +24,12 @@ fn try_eval(text: &str, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     Ok(results)
 }
 
-/// Returns the results of an op.
+/// Evaluates an op and returns its results.
 pub(crate) fn eval_all(text: &str, inputs: &[HostTensor]) -> Vec<HostTensor> {
     try_eval(text, inputs).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the first result of an op.
+/// Evaluates an op and returns its first result.
 pub(crate) fn eval_op(text: &str, inputs: &[HostTensor]) -> HostTensor {
     eval_all(text, inputs).swap_remove(0)
 }
@@ -73,7 +73,7 @@ pub(crate) fn check_op(text: &str, inputs: &[HostTensor], expected: impl Into<Ho
     assert_eq!(eval_op(text, inputs), expected.into(), "{text}");
 }
 
-/// Checks that the type rule rejects these operands with an error that contains `message`.
+/// Checks that the type rule rejects operands of these types with an error that contains `message`.
 pub(crate) fn rejects(text: &str, types: &[&str], message: &str) {
     let op = parse(text);
     let at = Place::new(op.name(), Site::Unknown);

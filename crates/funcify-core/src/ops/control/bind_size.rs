@@ -5,7 +5,7 @@
 //! - **bind-c1** the symbol is unbound before the op, and bound in everything after it, including bodies (graph-c7). In
 //!   a loop's body, each step binds it again, and no result of the body has the symbol in its type.
 //! - **bind-c2** a negative size is an error at run time, raised before any tensor of that size is allocated. If the
-//!   symbol is unused, the op does not run, like an op whose results are unused.
+//!   symbol is unused, the op is dead code and does not run.
 //! - **bind-c3** the host runs the op, because it must read the number from the device. If the number is known when the
 //!   program is built, the symbol is bound then.
 
@@ -15,10 +15,10 @@ use crate::ops::rules::*;
 use crate::types::Symbol;
 use crate::vmap::ragged;
 
-/// An op that binds a symbol to the value of an integer scalar. It has no results.
+/// The op that binds a symbol to the value of an integer scalar. It has no results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BindSize {
-    /// The symbol.
+    /// The symbol that the op binds.
     pub size: Symbol,
 }
 

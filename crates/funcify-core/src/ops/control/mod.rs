@@ -1,4 +1,4 @@
-//! Control flow: the ops that run bodies, and the op that binds a size.
+//! Control flow: the ops that run bodies, and the op that binds a size symbol.
 
 pub mod associative;
 pub(in crate::ops) mod bind_size;

@@ -1,17 +1,17 @@
 //! `threefry`: random bits from a key and a counter, the same on every backend.
 //!
 //! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
-//! Element `i` of the result, in row-major order, comes from the block for `counter + i`. If the counter is zero, the
-//! bits therefore equal those of JAX with `jax_threefry_partitionable` (JAX's default). User programs call
-//! [`random`](crate::random) instead.
+//! Element `i` of the result, in row-major order, comes from the block for `counter + i`. With a counter of zero, the
+//! bits therefore equal the bits that JAX generates with `jax_threefry_partitionable` (JAX's default). User programs
+//! call [`random`](crate::random) instead.
 
 use std::iter;
 
 use crate::ops::rules::*;
 
-/// Random bits computed from the operands `key` and `counter`, both `u32[.., 2]` with the high word first. The result
-/// is `u32[.., shape]`, or `u32[.., shape, 2]` with both words of each block. Along the leading axes, each index has a
-/// key and a counter of its own.
+/// Random bits computed from the operands `key` and `counter`. Both have the type `u32[.., 2]`, with the high word
+/// first. The result is `u32[.., shape]`, or `u32[.., shape, 2]` with both words of each block. Each index along the
+/// leading axes has a key and a counter of its own.
 #[derive(Clone, Debug)]
 pub struct Threefry {
     /// The shape of the random bits for each key.
@@ -22,10 +22,10 @@ pub struct Threefry {
 
 op_text!("threefry" => Threefry { shape, words });
 
-/// The output for a block of two random words.
+/// The output of the op for each block of two random words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Words {
-    /// One word: the exclusive or of the two.
+    /// One word: the exclusive or of the two words.
     Mixed,
     /// Both words, along a new last axis.
     Both,
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(threefry_blocks(key, counter), [[0xc492_3a9c], [0x483d_f7a0]]);
     }
 
-    /// Checks against the output of JAX for `jax.random.split(jax.random.key(42), 3)`.
+    /// Checks the bits against JAX's output for `jax.random.split(jax.random.key(42), 3)`.
     #[test]
     fn both_words_are_those_of_jax() {
         let keys = HostTensor::from([

@@ -1,9 +1,9 @@
-//! Elementwise integer ops whose result depends on the bit width of the element type: shifts and bit counts.
+//! Elementwise integer ops that depend on the bit width of the element type: shifts and bit counts.
 //!
-//! Shifts follow StableHLO: if the amount is negative, or not less than the bit width, all bits are shifted out. This
-//! leaves 0 or, in an arithmetic right shift, copies of the sign bit. The op, not the element type, determines how the
-//! sign is handled: an arithmetic right shift replicates the highest bit even if the number is unsigned, and a logical
-//! right shift fills with zeros even if the number is signed.
+//! Shifts follow StableHLO: if the amount is negative, or not less than the bit width, all bits are shifted out. The
+//! result is then 0 or, for an arithmetic right shift, copies of the sign bit. The op, not the element type, determines
+//! how the sign is handled: an arithmetic right shift replicates the highest bit even if the number is unsigned, and a
+//! logical right shift fills with zeros even if the number is signed.
 
 use crate::ops::rules::*;
 

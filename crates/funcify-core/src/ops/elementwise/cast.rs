@@ -1,8 +1,8 @@
 //! `cast`: elementwise conversion to another dtype.
 //!
-//! A float becomes an integer by truncation toward zero, and saturates at the bounds of the dtype; NaN becomes 0. An
-//! integer wraps when it is converted to a narrower type. A number becomes `true` unless it is zero. `true` becomes 1,
-//! and `false` becomes 0. A conversion to a narrower float rounds to nearest, ties to even.
+//! A conversion from floats to integers truncates toward zero and saturates at the bounds of the dtype; NaN becomes 0.
+//! A conversion from integers to a narrower integer type wraps. A number becomes `true` unless it is zero. `true`
+//! becomes 1, and `false` becomes 0. A conversion to a narrower float rounds to nearest, ties to even.
 
 use crate::ops::rules::*;
 

@@ -7,8 +7,8 @@ use crate::ops::rules::*;
 
 /// For each element of the left operand, the adjacent float in the direction of the right operand. If both operands are
 /// equal, the result is the right operand (-0 for the operands 0 and -0). If either is NaN, the result is NaN. The
-/// floats adjacent to zero are the smallest subnormal numbers, and the infinities are adjacent to the largest finite
-/// numbers. As in JAX, the op has no derivative.
+/// floats adjacent to zero are the subnormal numbers of smallest magnitude, and the infinities are adjacent to the
+/// finite numbers of largest magnitude. As in JAX, the op has no derivative.
 #[derive(Clone, Copy, Debug)]
 pub struct NextAfter;
 
@@ -68,7 +68,7 @@ pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     }
 }
 
-/// Returns the bits of the float just above or below the float with these bits, which must not be NaN.
+/// Returns the bits of the float just above or just below the float with these bits. That float must not be NaN.
 fn neighbour(bits: u64, width: u32, upward: bool) -> u64 {
     let sign = 1 << (width - 1);
     match bits & !sign {
@@ -85,7 +85,7 @@ mod tests {
     use crate::ops::testing::{check_batch, check_op, rejects};
     use crate::{GradOptions, Graph};
 
-    /// Checks the neighbours of zero, of the largest float, and of 1 in each dtype.
+    /// Checks, for each dtype, the neighbours of zero, of the largest float, and of 1.
     #[test]
     fn neighbours_of_every_type() {
         let check = |dtype: DType, smallest: f64, largest: f64, below_one: f64, above_one: f64| {

@@ -2,15 +2,15 @@
 //! the derivative of the result with respect to one operand. `t` may be a tangent or a cotangent, because the Jacobian
 //! of an elementwise op is diagonal.
 //!
-//! At points where an op is not differentiable, a derivative is chosen: see the tables of `numerics.md` in the
-//! documentation of [`super`]. For higher-order derivatives, the rules themselves are differentiated. A rule must
-//! therefore be correct in a neighbourhood of each point: a value that is selected at a single point has the wrong
-//! derivative there.
+//! At points where an op is not differentiable, the functions return a conventional value: see the tables of
+//! `numerics.md` in the documentation of [`super`]. Higher-order derivatives differentiate the rules themselves. A rule
+//! must therefore be correct in a neighbourhood of each point: if a rule selects a value at just one point, the
+//! derivative of that value is wrong there.
 
 use crate::ops::{Binary, Op, Unary};
 use crate::value::{Value, magnitude, select};
 
-/// The effect of an elementwise op on a derivative that passes through it.
+/// The effect that an elementwise op has on a derivative that passes through it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum Passes {
     /// The op multiplies the derivative by a factor. An infinite derivative times a factor of 0 is NaN.
@@ -80,7 +80,7 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
             let (_, length, sum) = scaled(x.ones_like(), x);
             t * (sum.rsqrt() / length)
         }
-        // Takes two roots, because the square of a large `x` would overflow.
+        // Uses two square roots, because the square of a large `x` would overflow.
         Unary::Acosh => t * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
         Unary::Atanh => t / one_minus_square(x),
         Unary::Erf => t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp(),
@@ -113,7 +113,7 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Min => derivative_of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
             // At x = 0 and y >= 1, the derivative of this product with respect to `y` is 0 or infinite, so the gradient
-            // is stopped. The selection at (0, 0) avoids computing `0 * 0^-1`.
+            // is stopped. The selections with `is_one` avoid `0 * 0^-1` at (0, 0).
             let is_zero = x.eq(0.0);
             let is_one = is_zero & y.eq(0.0);
             let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);
@@ -136,7 +136,8 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
     Some(product)
 }
 
-/// Returns `t` where this operand is chosen, half of `t` where both operands are, and NaN where the result is NaN.
+/// Returns `t` where this operand is chosen, half of `t` where both operands are equal, and NaN where the result is
+/// NaN.
 fn derivative_of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
     let chosen = select(result.is_nan(), f64::NAN, t);
     select(other, 0.0, select(both, t * 0.5, chosen))
@@ -150,8 +151,8 @@ fn one_minus_square(x: Value) -> Value {
     difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()
 }
 
-/// Divides both numbers by the larger of their magnitudes, to avoid overflow and underflow. Returns the scaled `a`, the
-/// larger magnitude, and the sum of the squares of the scaled numbers.
+/// Divides both numbers by the larger of their magnitudes, which avoids overflow and underflow. Returns the scaled `a`,
+/// the larger magnitude, and the sum of the squares of the scaled numbers.
 fn scaled(a: Value, b: Value) -> (Value, Value, Value) {
     let length = magnitude(a, b);
     let (a, b) = (a / length, b / length);

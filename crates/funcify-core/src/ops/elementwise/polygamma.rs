@@ -1,7 +1,7 @@
 //! `polygamma`: the derivatives of `digamma`, elementwise, of orders up to [`POLYGAMMA_ORDERS`].
 //!
-//! The op is JAX's `polygamma(n, x)`, except that the order is an attribute. Its derivative is the same op with the
-//! next order. Floats are computed in f64 and rounded once.
+//! The op corresponds to JAX's `polygamma(n, x)`, except that the order is an attribute. Its derivative is the same op
+//! with the next order. The op computes in f64 and rounds the result once.
 
 use crate::ops::rules::*;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};

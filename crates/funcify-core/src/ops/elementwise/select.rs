@@ -2,8 +2,8 @@
 
 use crate::ops::rules::*;
 
-/// The op `select(p, a, b)`: elements of `a` where `p` is true, and of `b` where it is false. All operands have the
-/// same shape, and `a` and `b` have the same dtype.
+/// The op `select(p, a, b)`, which returns the elements of `a` where `p` is true, and the elements of `b` where `p` is
+/// false. All operands have the same shape, and `a` and `b` have the same dtype.
 #[derive(Clone, Copy, Debug)]
 pub struct Select;
 

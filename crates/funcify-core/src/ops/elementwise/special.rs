@@ -1,9 +1,8 @@
 //! Functions on f64 that the standard library lacks or computes less accurately, shared by the reference evaluator and
 //! the kernels.
 //!
-//! `libm` (a Rust port of the C library of musl and FreeBSD) provides most of these functions, accurate to a few units
-//! in the last place. The inverse error function and the digamma function are rational approximations from the
-//! literature.
+//! `libm` (a Rust port of the C library of musl and FreeBSD) provides most of these functions, accurate to a few ulps.
+//! The inverse error function and the digamma function are rational approximations from the literature.
 
 use half::{bf16, f16};
 
@@ -11,14 +10,14 @@ use half::{bf16, f16};
 #[doc(inline)]
 pub use libm::asinh;
 
-/// Computes the inverse hyperbolic cosine; NaN below 1. The standard library's version overflows for very large
-/// operands, and loses half of the digits near 1. The version in `libm` returns numbers far below -1.
+/// Computes the inverse hyperbolic cosine, which is NaN below 1. The standard library's version overflows for very
+/// large operands, and loses half of the digits near 1. The version in `libm` fails to return NaN far below -1.
 pub fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
 
-/// Computes the inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond. The standard library's version loses
-/// half of the digits near -1.
+/// Computes the inverse hyperbolic tangent, which is infinite at -1 and 1, and NaN beyond. The standard library's
+/// version loses half of the digits near -1.
 #[doc(inline)]
 pub use libm::atanh;
 
@@ -30,7 +29,7 @@ pub use libm::erf;
 #[doc(inline)]
 pub use libm::erfc;
 
-/// Computes log|gamma(x)|; infinite at zero, the negative integers and both infinities.
+/// Computes log|gamma(x)|, which is infinite at zero, the negative integers and both infinities.
 #[doc(inline)]
 pub use libm::lgamma;
 
@@ -63,8 +62,9 @@ macro_rules! extrema_of_floats {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
-                // If both are zeros, `larger` is `other`, and the result must be -0 only if both operands are -0. The
-                // mask clears the sign bit unless `self` has it set. In all other cases, the mask changes nothing.
+                // If both operands are zeros, `larger` is `other`, and the result must be -0 only if both operands are
+                // -0. The mask clears the sign bit unless `self` has it set. In all other cases, the mask changes
+                // nothing.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
@@ -106,7 +106,7 @@ pub fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { small / (1.0 + small) } else { 1.0 / (1.0 + small) }
 }
 
-/// Computes the inverse of the error function; infinite at -1 and 1, NaN beyond.
+/// Computes the inverse of the error function, which is infinite at -1 and 1, and NaN beyond.
 ///
 /// Uses Wichura's algorithm AS 241 (PPND16, Applied Statistics 37, 1988) for the quantiles of the normal
 /// distribution: the result is the quantile at (1 + x) / 2, divided by the square root of 2.
@@ -131,7 +131,7 @@ pub fn erf_inv(x: f64) -> f64 {
     (quantile * std::f64::consts::FRAC_1_SQRT_2).copysign(x)
 }
 
-/// Computes the derivative of [`lgamma`]; NaN at zero, the negative integers and -inf, as in XLA.
+/// Computes the derivative of [`lgamma`], which is NaN at zero, the negative integers and -inf, as in XLA.
 ///
 /// Uses the reflection formula below -1, and the recurrence to reach [1, 2], where a rational approximation (from
 /// Boost, by J. Maddock) is exact at the root. Above 10, uses the asymptotic series (Abramowitz and Stegun, 6.3.7,
@@ -166,7 +166,7 @@ pub fn digamma(x: f64) -> f64 {
 
 /// Computes the derivative of [`digamma`] of the given order. Order 0 is digamma itself, and order 1 is the trigamma
 /// function. At zero and the negative integers, the result is infinite if the order is odd, because the limits from
-/// both sides agree, and NaN if it is even, as in XLA. At -inf, the result is NaN.
+/// both sides agree. It is NaN if the order is even, as in XLA. At -inf, the result is NaN.
 ///
 /// Uses the reflection formula below zero (Abramowitz and Stegun, 6.4.7), the recurrence (6.4.6) and the asymptotic
 /// series (6.4.11). The factorials and powers in the terms of the series are divided factor by factor, so that neither
@@ -354,7 +354,7 @@ const BERNOULLI: [f64; 8] =
 mod tests {
     use super::*;
 
-    /// Checks that a function's values are correct to a few units in the last place.
+    /// Checks that a function's values are correct to a few ulps.
     #[track_caller]
     fn check(function: fn(f64) -> f64, values: &[(f64, f64)]) {
         for (x, expected) in values {
@@ -400,7 +400,7 @@ mod tests {
         same(a.larger(b).into(), a.smaller(b).into());
     }
 
-    /// The expected values were computed by mpmath with 60 digits. Subnormal numbers have fewer digits.
+    /// The expected values were computed with mpmath to 60 digits. Subnormal numbers have fewer digits.
     #[test]
     fn sigmoids_of_all_sizes() {
         let values = [
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn derivatives_of_digamma() {
-        // The expected values were computed by mpmath's psi(n, x) with 40 digits.
+        // The expected values were computed with mpmath's psi(n, x) to 40 digits.
         let trigamma = [
             (1.0, 1.6449340668482264),
             (0.5, 4.934802200544679),

@@ -1,5 +1,5 @@
-//! Macros for the tables of elementwise ops. They define an enum with a variant for each row, a key for each row, and
-//! methods on values.
+//! Macros for the tables of elementwise ops. They define an enum with a variant for each row, a key type for each row,
+//! and methods on values.
 
 /// Defines an enum with a variant for each row, the list of the rows' names, and a key type for each row, under which
 /// backends register lowering rules.

@@ -1,8 +1,8 @@
 //! Elementwise ops with one operand. A table lists the name of each op, its domain, its evaluation on floats and on
-//! integers, and a description. Each row also defines a method on values. Tests that cover all of these ops iterate
-//! over [`Unary::ALL`].
+//! integers, and a description. Each row also defines a method on values. Tests of all these ops iterate over
+//! [`Unary::ALL`].
 //!
-//! Floats are computed in f64 and rounded once to the operand's dtype. Integers wrap.
+//! Ops on floats compute in f64 and round the result once to the operand's dtype. Ops on integers wrap.
 
 use crate::ops::rules::*;
 use crate::ops::{partials, special};

@@ -1,4 +1,4 @@
-//! `dynamic_slice`: a slice of one axis, with a start that is known only at run time.
+//! `dynamic_slice`: reads a slice of one axis whose start is known only at run time.
 //!
 //! As in StableHLO, the start is clamped so that the slice lies within the axis, and no index is out of range.
 
@@ -9,9 +9,9 @@ use crate::value::{self, iota};
 /// The op `dynamic_slice(x, start)`: `size` elements along `axis`, starting at the index `start`.
 #[derive(Clone, Debug)]
 pub struct DynamicSlice {
-    /// The axis.
+    /// The axis to slice.
     pub axis: usize,
-    /// The number of elements.
+    /// The number of elements in the slice.
     pub size: Dim,
 }
 
@@ -43,7 +43,7 @@ impl OpRules for DynamicSlice {
         }
         let x = x.materialized(size);
         if self.size.constant() == Some(0) {
-            // The start of an empty slice does not matter, and the axis may be empty as well.
+            // The start of an empty slice does not matter. The axis may be empty too.
             return Ok(vec![Batched::mapped(x.slice(self.axis as i64 + 1, 0..0))]);
         }
         let shape = x.checked()?.shape().with_dim(self.axis + 1, self.size.clone());

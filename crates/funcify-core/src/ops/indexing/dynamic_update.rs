@@ -1,4 +1,4 @@
-//! `dynamic_update`: replaces a slice of one axis, with a start that is known only at run time.
+//! `dynamic_update`: replaces a slice of one axis whose start is known only at run time.
 //!
 //! As in StableHLO, the start is clamped so that the slice lies within the axis.
 
@@ -6,10 +6,11 @@ use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clampe
 use crate::ops::rules::*;
 use crate::value::{self, iota};
 
-/// The op `dynamic_update(x, part, start)`. `part` has the type of `x`, except for the size of `axis`.
+/// The op `dynamic_update(x, part, start)`, which writes `part` into a copy of `x`. `part` has the type of `x`, except
+/// for the size of `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicUpdate {
-    /// The axis.
+    /// The axis of the replaced slice.
     pub axis: usize,
 }
 
@@ -48,7 +49,7 @@ impl OpRules for DynamicUpdate {
         if length.constant() == Some(0) {
             return Ok(vec![Batched::mapped(x)]);
         }
-        // For each element of the result, its position within `part`. The position may be out of range.
+        // Computes, for each element of the result, its position within `part`, which may be out of range.
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);

@@ -8,10 +8,10 @@ use crate::ops::indexing::gather::clamped;
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index};
 
-/// The op `take(x, indices)`. `indices` may have any rank. In the result, the axes of `indices` replace `axis`.
+/// The op `take(x, indices)`, where `indices` may have any rank. In the result, the axes of `indices` replace `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Take {
-    /// The axis.
+    /// The axis to index.
     pub axis: usize,
 }
 
@@ -60,8 +60,8 @@ impl OpRules for Take {
             (_, false) => emit_lanes(Take { axis: self.axis + 1 }, &[x.value, indices.value]),
             (false, true) => Ok(vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))]),
             (true, true) => {
-                // Gathers from a tensor [size, n, rest] with indices [size, count, 1], and then moves the axes of the
-                // indices to the position of `axis`.
+                // Gathers from a tensor of shape [size, n, rest] with indices of shape [size, count, 1], and then moves
+                // the axes of the indices to the position of `axis`.
                 let (x, indices) = (x.value.move_axis(axis + 1, 1).checked()?, indices.value);
                 let (of_x, of_indices) = (x.shape(), indices.shape());
                 let (rest, count) = (Shape::new(&of_x.dims()[2..]), Shape::new(&of_indices.dims()[1..]));

@@ -5,7 +5,7 @@
 
 use crate::ops::rules::*;
 
-/// A reinterpretation of the bits of each element as an element of `dtype`.
+/// The reinterpretation of each element's bits as a value of type `dtype`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bitcast {
     /// The dtype of the result.
@@ -84,7 +84,7 @@ mod tests {
     use crate::ops::testing::{check_batch, check_op, rejects};
     use crate::{Disconnected, GradOptions, Graph, evaluate};
 
-    /// The bits of a negative NaN with a payload, zeros of both signs, a subnormal number, an infinity, and a normal
+    /// The bits of a negative NaN with a payload, zeros of both signs, a subnormal number, infinity, and a normal
     /// number.
     const BITS: [u32; 6] = [0xffc1_2345, 0, 0x8000_0000, 1, 0x7f80_0000, 0x3fc0_0000];
 

@@ -1,10 +1,10 @@
-//! `broadcast`: repeats elements to fill a larger shape, following NumPy's rules.
+//! `broadcast`: repeats elements to fill a larger shape, following NumPy's broadcasting rules.
 
 use crate::ops::rules::*;
 use crate::value::Axes;
 
-/// A broadcast to `shape`. The shapes are aligned at their last axes. Each axis of the operand must have size 1, or the
-/// size of the corresponding axis of `shape`.
+/// A broadcast of the operand to `shape`. The two shapes are aligned at their last axes. Each axis of the operand must
+/// have size 1, or the size of the corresponding axis of `shape`.
 #[derive(Clone, Debug)]
 pub struct Broadcast {
     /// The shape of the result.

@@ -5,7 +5,7 @@ use crate::ops::rules::*;
 /// The concatenation of one or more operands along `axis`. The sizes of the other axes must be equal.
 #[derive(Clone, Copy, Debug)]
 pub struct Concat {
-    /// The axis.
+    /// The axis along which the operands are joined.
     pub axis: usize,
 }
 

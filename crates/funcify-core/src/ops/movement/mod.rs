@@ -1,4 +1,4 @@
-//! Ops that compute nothing, and only move elements to positions determined by attributes and sizes.
+//! Ops that only move elements, to positions determined by attributes and sizes.
 
 pub(in crate::ops) mod bitcast;
 pub(in crate::ops) mod broadcast;

@@ -9,7 +9,7 @@ use crate::ops::rules::*;
 /// neighbours. The second operand is the padding value, a scalar of the same dtype.
 #[derive(Clone, Debug)]
 pub struct Pad {
-    /// The axis.
+    /// The axis to pad.
     pub axis: usize,
     /// The number of values before the elements.
     pub low: Dim,
@@ -74,7 +74,8 @@ impl OpRules for Pad {
         if !value.mapped {
             return emit_lanes(op, &[x, value.value]);
         }
-        // Each lane has its own padding value. Pads with zeros, and then selects the lane's value outside `x`.
+        // Each lane has its own padding value, so this pads with zeros, and then selects the lane's padding value
+        // outside `x`.
         let inside = op.of(x.full_like(1.0).cast(DType::Bool), constant(false));
         let padded = pad_with_zeros(op, x);
         let ones = vec![Dim::from(1); x.rank() - 1];

@@ -3,10 +3,10 @@
 use crate::ops::gather_along;
 use crate::ops::rules::*;
 
-/// The operand with `axis` reversed.
+/// The reversal of the operand along `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Reverse {
-    /// The axis.
+    /// The axis to reverse.
     pub axis: usize,
 }
 

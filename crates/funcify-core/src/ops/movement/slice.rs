@@ -7,7 +7,7 @@ use crate::ops::rules::*;
 /// A slice of one axis. If the step is not 1, the bounds must be constants, not symbols.
 #[derive(Clone, Debug)]
 pub struct Slice {
-    /// The axis.
+    /// The axis to slice.
     pub axis: usize,
     /// The first index.
     pub start: Dim,

@@ -1,11 +1,11 @@
-//! `transpose`: permutes the axes.
+//! `transpose`: permutes the axes of a tensor.
 
 use crate::ops::rules::*;
 
 /// A permutation of axes: axis `i` of the result is axis `axes[i]` of the operand.
 #[derive(Clone, Debug)]
 pub struct Transpose {
-    /// A permutation of the operand's axes.
+    /// The permutation of the operand's axes.
     pub axes: Vec<usize>,
 }
 

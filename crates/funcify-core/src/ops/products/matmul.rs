@@ -6,8 +6,8 @@ use std::ops::{Add, Mul};
 use crate::derivative::add;
 use crate::ops::rules::*;
 
-/// Matrix products `[..,m,k] x [..,k,n] -> [..,m,n]` of numbers of the same dtype. The batch axes are equal. The
-/// reference evaluator sums floats in f64; the order of summation depends on the backend. Integers wrap.
+/// Matrix products `[..,m,k] x [..,k,n] -> [..,m,n]` of numbers of the same dtype. The sizes of the batch axes must be
+/// equal. The reference evaluator sums floats in f64; the order of summation depends on the backend. Integers wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul;
 
@@ -98,8 +98,8 @@ impl OpRules for MatMul {
     }
 }
 
-/// Computes the products of two stacks of integer matrices, `rows x inner` and `inner x columns`. These sizes must not
-/// be 0. Integers wrap. Backends call this function too.
+/// Computes the products of two stacks of integer matrices, `rows x inner` and `inner x columns`. The three sizes must
+/// not be 0. Integers wrap. Backends call this function too.
 #[doc(hidden)]
 pub fn integer_products<E>(left: &[E], right: &[E], [rows, inner, columns]: [usize; 3]) -> Vec<E>
 where

@@ -61,7 +61,7 @@ pub(crate) struct Product {
     pub(crate) to: Vec<u8>,
 }
 
-/// A row, and the packed matrix that it is multiplied by.
+/// One term of a [`Product`]: a row times a packed matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
     /// The registers of the row.
@@ -169,9 +169,9 @@ pub(crate) enum Verb {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Piece {
     pub(crate) region: usize,
-    /// The offset of the piece from the start of the region, in elements, in the first iteration of all loops.
+    /// The offset of the piece from the start of the region, in elements, in the first iteration of every loop.
     pub(crate) at: usize,
-    /// The number of units that the piece advances per iteration of each loop, the outermost first.
+    /// The number of units that the piece advances per iteration of each loop, outermost first.
     pub(crate) steps: [isize; DEPTH],
     /// The number of elements. A single element is broadcast to all lanes of its register.
     pub(crate) len: usize,

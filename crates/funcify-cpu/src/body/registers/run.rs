@@ -12,8 +12,8 @@ use crate::kernels::{Binary, Fold, Unary, binary};
 use crate::views::View;
 use funcify_body::float::Float;
 
-/// Runs code until a condition ends the loop or `more` returns 0. `more` returns the number of iterations to run next.
-/// `addresses` are the addresses of [`RegisterCode::pieces`].
+/// Runs register code until a condition ends the loop or `more` returns 0. `more` returns the number of iterations to
+/// run next. `addresses` are the addresses of [`RegisterCode::pieces`].
 pub(in super::super) fn run<T: MathTable, S: Simd>(
     simd: S,
     code: &RegisterCode<T>,
@@ -205,7 +205,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
 #[repr(align(64))]
 struct File<R>([R; REGISTERS]);
 
-/// The iterations of a loop, to run in a function that is compiled for the instruction set `S`.
+/// The iterations of a loop, which run in a function that is compiled for the instruction set `S`.
 struct Loop<'c, 'a, T, S, M, R> {
     simd: S,
     code: &'c RegisterCode<T>,
@@ -261,7 +261,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
 ) -> bool {
     let mut last = R::splat(simd, T::ZERO);
     for op in &code.ops {
-        // These are closures, so that only the operands that a verb uses are loaded.
+        // Closures defer the loads, so that an op loads only the operands that its verb uses.
         let operand = |index: usize| registers[usize::from(op.from[index])];
         let (a, b, c) = (|| operand(0), || operand(1), || operand(2));
         let value = match op.verb {

@@ -1,9 +1,9 @@
-//! Convolutions, as products of the kernel matrix and a matrix of patches.
+//! Computes convolutions as products of the kernel matrix and a patch matrix (im2col).
 //!
-//! A column of the patch matrix holds the elements of the operand that one element of the result is computed from. The
-//! columns run over the batch and over all positions of the window. The matrix is never stored as a whole: a block of
-//! it is packed in the order in which `product` reads it, and multiplied. The zeros of the padding are packed too, so
-//! that a product with an infinite element of the kernel is NaN.
+//! Each column of the patch matrix holds the operand elements that contribute to one element of the result. The matrix
+//! has a column for each combination of a batch index and a window position. It is never stored as a whole: each block
+//! is packed in the order in which `product` reads it, and then multiplied. Padding zeros are packed too, because 0
+//! times an infinite kernel element must be NaN.
 
 use funcify_core::ops::Conv;
 
@@ -12,23 +12,24 @@ use super::product::{Factor, product};
 use super::source::Source;
 use super::*;
 
-/// The maximum number of rows of a block of the patch matrix, and its number of panels.
+/// The maximum number of rows, and of panels, in a block of the patch matrix.
 const BLOCK_ROWS: usize = 256;
 const BLOCK_PANELS: usize = 4;
 
-/// The maximum number of multiplications of a convolution that is computed in f64 even if the plan's float type is f32.
-/// A small convolution takes only a few microseconds either way, and is as accurate as the reference evaluator.
+/// The maximum number of multiplications for which a convolution is computed in f64 even if the plan's float type is
+/// f32. Such a small convolution takes only a few microseconds either way, and f64 makes it as accurate as the
+/// reference evaluator.
 const MAX_WIDE_TERMS: f64 = 65536.0;
 
-/// A convolution of known sizes.
+/// A convolution whose sizes are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Convolution {
     batch: usize,
     groups: usize,
-    /// The numbers of channels and of result channels per group.
+    /// The number of channels per group, in the operand (`channels`) and in the result (`results`).
     channels: usize,
     results: usize,
-    /// The axis of rows, and the axis of columns. With one spatial axis, there is a single row.
+    /// The spatial axes: rows, then columns. A convolution with one spatial axis has a single row.
     axes: [Spatial; 2],
 }
 
@@ -37,12 +38,12 @@ pub(crate) struct Convolution {
 struct Spatial {
     size: usize,
     output: usize,
-    /// For each element of the window, where it meets elements of the operand.
+    /// For each window element, the window positions at which it overlaps an operand element.
     taps: Vec<Tap>,
 }
 
-/// The positions of the window where one of its elements meets an element of the operand: `first`, `first + step`, ...
-/// The elements of the operand are `from`, `from + by`, ...
+/// The window positions at which one window element overlaps an operand element: `first`, `first + step`, and so on.
+/// The indices of the overlapped operand elements are `from`, `from + by`, and so on.
 #[derive(Clone, Copy, Debug)]
 struct Tap {
     first: usize,
@@ -52,10 +53,10 @@ struct Tap {
     by: usize,
 }
 
-/// Consecutive columns of the patch matrix in one row of the result and in one panel.
+/// Consecutive columns of the patch matrix that belong to the same row of the result and to the same panel.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The first element, for the first row of the patch matrix.
+    /// The index of the run's first element in the packed block.
     packed: usize,
     len: usize,
     image: usize,
@@ -64,8 +65,8 @@ struct Run {
 }
 
 impl Convolution {
-    /// Returns `None` if a size is unknown. `operands` holds the shapes of the operand and of the kernel, and `result`
-    /// the shape of the result.
+    /// Creates a convolution, or returns `None` if a size is unknown. `operands` holds the shapes of the operand and of
+    /// the kernel, and `result` the shape of the result.
     pub(super) fn new(op: &Conv, operands: [Vec<usize>; 2], result: &[usize], sizes: &Sizes) -> Option<Self> {
         let [x, kernel] = operands;
         let groups = usize::try_from(op.groups.value(sizes).ok()?).ok()?;
@@ -114,14 +115,14 @@ impl Convolution {
         });
     }
 
-    /// Returns the maximum number of rows of a block, and its number of columns.
+    /// Returns the maximum number of rows, and of columns, in a block.
     fn block_size<T: Float, S: Simd>(&self) -> [usize; 2] {
         let width = 2 * T::lanes::<S>();
         let columns = self.batch * self.axes[0].output * self.axes[1].output;
         [BLOCK_ROWS.min(self.inner()), (BLOCK_PANELS * width).min(columns.next_multiple_of(width))]
     }
 
-    /// Returns the number of elements of scratch memory.
+    /// Returns the number of elements that the convolution needs in scratch memory.
     fn scratch_len<T: Float, S: Simd>(&self) -> usize {
         let [rows, lanes] = self.block_size::<T, S>();
         (rows + self.results) * lanes
@@ -179,7 +180,8 @@ impl Convolution {
         }
     }
 
-    /// Returns the row of the operand that an element of the window meets, or `None` if it meets zeros.
+    /// Returns the operand row that row `tap` of the window overlaps when the window is at `row`, or `None` if it
+    /// overlaps only zeros.
     fn line<'x, T>(&self, x: &'x [T], channel: usize, image: usize, tap: usize, row: usize) -> Option<&'x [T]> {
         let [ys, xs] = &self.axes;
         Some(&x[channel * image + ys.taps[tap].source(row)? * xs.size..][..xs.size])
@@ -219,7 +221,7 @@ impl Convolution {
     }
 }
 
-/// Some columns of the patch matrix of a group.
+/// A range of columns of a group's patch matrix.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     group: usize,
@@ -235,7 +237,7 @@ impl Spatial {
         };
         let tap = |element: usize| {
             let nowhere = Tap { first: 0, step, count: 0, from: 0, by };
-            // The position of the window's element in the dilated operand, if the window is at 0.
+            // The position of the window element in the dilated operand when the window is at position 0.
             let start = (element as i128) * (dilation as i128) - i128::from(low);
             let position = |at: usize| start + at as i128 * stride as i128;
             let first = (-start).max(0).unsigned_abs().div_ceil(stride as u128);
@@ -254,7 +256,8 @@ impl Spatial {
 }
 
 impl Tap {
-    /// Returns the element of the operand that is met at a position of the window.
+    /// Returns the index of the operand element that the window element overlaps when the window is at `position`, or
+    /// `None` if it overlaps a zero.
     #[inline]
     fn source(self, position: usize) -> Option<usize> {
         let after = position.checked_sub(self.first)?;
@@ -262,7 +265,7 @@ impl Tap {
         (index < self.count && index * self.step == after).then(|| self.from + index * self.by)
     }
 
-    /// Copies the elements that are met from position `start` on, and zeros in between.
+    /// Copies the overlapped operand element for each window position from `start` on, or 0 if there is none.
     #[inline(always)]
     fn copy<T: Float>(self, to: &mut [T], line: &[T], start: usize) {
         let Tap { first, step, count, from, by } = self;
@@ -290,7 +293,8 @@ impl Tap {
     }
 }
 
-/// Copies the elements that each tap meets in a run of columns. `to` are the rows of the patch matrix, one per tap.
+/// Copies the operand elements that each tap overlaps in a run of columns. `to` yields one row of the patch matrix per
+/// tap.
 fn copy_taps<'t, T: Float>(to: impl Iterator<Item = &'t mut [T]>, taps: &[Tap], line: &[T], run: Run) {
     match run.len {
         1 => copy_few::<T, 1>(to, taps, line, run.column),
@@ -301,7 +305,8 @@ fn copy_taps<'t, T: Float>(to: impl Iterator<Item = &'t mut [T]>, taps: &[Tap], 
     }
 }
 
-/// Like [`copy_taps`] for `N` columns. The gradient of a kernel has as few columns as the kernel, and many taps.
+/// Like [`copy_taps`], but for exactly `N` columns. The gradient of a kernel has many taps, but only as many columns as
+/// the kernel.
 fn copy_few<'t, T: Float, const N: usize>(
     to: impl Iterator<Item = &'t mut [T]>,
     taps: &[Tap],
@@ -319,7 +324,7 @@ fn copy_few<'t, T: Float, const N: usize>(
     }
 }
 
-/// Copies elements. Few elements are copied one by one, which takes less time than a call.
+/// Copies a slice. Short slices are copied element by element, which is faster than a function call.
 #[inline(always)]
 fn copy_line<T: Copy>(to: &mut [T], from: &[T]) {
     if to.len() < 8 {

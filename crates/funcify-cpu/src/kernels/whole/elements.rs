@@ -1,4 +1,4 @@
-//! Elementwise ops that fused bodies do not have, and counting.
+//! Kernels for elementwise ops that fused bodies do not support, for bitcasts, and for `iota`.
 
 use funcify_body::integer::Element;
 use funcify_core::ops::{next_after, special};
@@ -6,7 +6,7 @@ use funcify_core::types::round_integer_to_odd;
 
 use super::*;
 
-/// A reinterpretation of bits.
+/// A bitcast from one element type to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Bitcast {
     pub(super) from: ElementType,
@@ -17,7 +17,7 @@ impl Bitcast {
     pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
         use ElementType::{F64, I32, U32};
         match (self.from, self.to) {
-            // Numbers of type f32, which the plan holds in f64.
+            // The plan holds numbers of type f32 as f64.
             (F64, I32 | U32) => {
                 let (to, x): (&mut [u32], &[f64]) = (elements_mut(to), elements(x));
                 to.iter_mut().zip(x).for_each(|(to, x)| *to = (*x as f32).to_bits());
@@ -31,7 +31,7 @@ impl Bitcast {
     }
 }
 
-/// The numbers 0, 1, 2, ...
+/// The sequence of the numbers 0, 1, 2, and so on.
 #[derive(Clone, Debug)]
 pub(crate) struct Iota {
     pub(super) ty: ElementType,
@@ -50,11 +50,11 @@ impl Iota {
     }
 }
 
-/// The neighbours of floats.
+/// A kernel that returns the neighbour of each float in the direction of another float.
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbor {
     pub(super) ty: ElementType,
-    /// The type whose neighbours are meant.
+    /// The float type in which the numbers are adjacent.
     pub(super) dtype: DType,
 }
 
@@ -87,7 +87,7 @@ impl Polygamma {
     }
 }
 
-/// A conversion of integers to a half type.
+/// A conversion of integers to f16 or bf16.
 #[derive(Clone, Debug)]
 pub(crate) struct HalfCast {
     pub(super) from: ElementType,

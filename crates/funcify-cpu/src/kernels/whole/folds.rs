@@ -1,4 +1,4 @@
-//! Running folds along an axis, and folds over any axes.
+//! Kernels for running folds along one axis, and for folds over any set of axes.
 //!
 //! Floats are combined in f64, from the first element to the last, and rounded at the end. Integers wrap.
 
@@ -107,7 +107,8 @@ macro_rules! floats {
 
 floats! { f32 f64 }
 
-/// Evaluates `$run` with `$combine` bound to the function of a monoid on elements of type `$E`. Booleans are 0 and 1.
+/// Evaluates `$run` with `$combine` bound to the function that combines two elements of type `$E`. Booleans are 0 and
+/// 1.
 macro_rules! with_monoid {
     ($kind:expr, $E:ident, $combine:ident => $run:expr) => {
         match $kind {
@@ -123,7 +124,7 @@ macro_rules! with_monoid {
     }};
 }
 
-/// A running fold of each line.
+/// A running fold along each line.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(super) lines: Lines,
@@ -133,7 +134,7 @@ pub(crate) struct Running {
     pub(super) rounding: Rounding,
 }
 
-/// The number of lines that are folded together.
+/// The number of lines that are folded at once.
 const LANES: usize = 32;
 
 impl Running {
@@ -176,11 +177,11 @@ impl<E: Foldable, C: Fn(E::Sum, E::Sum) -> E::Sum> InnerLoop<(&mut [E], &[E], C)
     }
 }
 
-/// A fold over any axes.
+/// A fold over any set of axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Reduction {
     kind: ReduceKind,
-    /// The sizes of the operand, and the stride of each axis in the result: 0 for an axis that is folded.
+    /// The size of each axis of the operand, and its stride in the result, which is 0 for a folded axis.
     axes: Vec<(usize, usize)>,
     ty: ElementType,
     rounding: Rounding,

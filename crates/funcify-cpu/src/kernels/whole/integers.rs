@@ -5,7 +5,7 @@ use funcify_body::integer::Integer;
 
 use super::*;
 
-/// Products of two stacks of integer matrices. Integers wrap.
+/// The products of two batches of integer matrices. Integers wrap on overflow.
 #[derive(Clone, Debug)]
 pub(crate) struct IntegerProduct {
     matrices: usize,

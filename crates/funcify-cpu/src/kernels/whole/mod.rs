@@ -1,8 +1,9 @@
 //! Kernels that compute a whole op on contiguous tensors in row-major order.
 //!
-//! They cover ops that have no instruction. Their results are those of the reference evaluator, except that a
-//! large convolution sums in the plan's float type. A kernel is chosen when the plan is built, where all sizes are known.
-//! Integers have a type of their own. Floats and booleans are held in the plan's float type, `f32` or `f64`.
+//! The kernels cover ops that have no instruction. They return the same results as the reference evaluator, except that
+//! a large convolution sums in the plan's float type. The planner chooses a kernel when it builds the plan, because it
+//! knows all sizes at that point. The kernels hold integers in their own type, and floats and booleans in the plan's
+//! float type, `f32` or `f64`.
 
 mod convolution;
 mod elements;
@@ -110,8 +111,8 @@ impl WholeKernel {
         })
     }
 
-    /// Computes result `result`. `from` holds the operands followed by all results, except that `result` is empty
-    /// there. The results are computed from the last to the first, because a kernel may read the later ones.
+    /// Computes the result with index `result`. `from` holds the operands followed by all results, with an empty slice
+    /// for the result being computed. Callers compute the last result first, because a kernel may read later results.
     pub(crate) fn run<T: MathTable, S: Simd>(&self, simd: S, result: usize, to: &mut [u8], from: &[&[u8]]) {
         match self {
             WholeKernel::Sort(kernel) => kernel.run(result, to, from),
@@ -133,7 +134,8 @@ impl WholeKernel {
         }
     }
 
-    /// Returns the estimated nanoseconds that the kernel takes for `elements` elements in all operands and results.
+    /// Returns the estimated run time in nanoseconds. `elements` is the total number of elements in all operands and
+    /// results.
     pub(crate) fn nanoseconds(&self, elements: usize) -> f64 {
         const NS_PER_TERM: f64 = 0.05;
         let elements = elements as f64;
@@ -226,18 +228,18 @@ macro_rules! with_element {
 }
 use with_element;
 
-/// Returns the elements in a stream. The memory of a stream without elements may be unaligned.
+/// Returns the elements of a stream. An empty stream may be unaligned.
 pub(crate) fn elements<E: Pod>(bytes: &[u8]) -> &[E] {
     if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
 }
 
-/// Returns the elements in a stream, mutably.
+/// Returns the elements of a stream as a mutable slice.
 pub(crate) fn elements_mut<E: Pod>(bytes: &mut [u8]) -> &mut [E] {
     if bytes.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(bytes) }
 }
 
 /// The float type to which results are rounded before they are held in the plan's float type. Rounding them again later
-/// changes nothing.
+/// has no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rounding {
     None,
@@ -246,7 +248,7 @@ enum Rounding {
 }
 
 impl Rounding {
-    /// Returns the rounding of results of a dtype.
+    /// Returns the rounding for results of type `dtype`.
     fn to(dtype: DType) -> Self {
         match dtype {
             DType::F16 => Rounding::F16,
@@ -265,14 +267,14 @@ impl Rounding {
     }
 }
 
-/// The lines of a tensor along an axis. The elements of a line are `stride` apart.
+/// The lines of a tensor along an axis. Consecutive elements of a line are `stride` elements apart in memory.
 #[derive(Clone, Copy, Debug)]
 struct Lines {
     /// The number of blocks of `size * stride` elements.
     blocks: usize,
-    /// The number of elements of a line.
+    /// The number of elements in a line.
     size: usize,
-    /// The number of lines of a block, which is also the stride between the elements of a line.
+    /// The number of lines in a block, which is also the stride between the elements of a line.
     stride: usize,
 }
 
@@ -282,20 +284,20 @@ impl Lines {
         Lines { blocks, size: shape[axis], stride }
     }
 
-    /// Returns the first element of each line.
+    /// Returns the index of the first element of each line.
     fn starts(self) -> impl Iterator<Item = usize> {
         let block = self.size * self.stride;
         (0..self.blocks).flat_map(move |index| (0..self.stride).map(move |line| index * block + line))
     }
 
-    /// Returns the start of each block.
+    /// Returns the index of the first element of each block.
     fn blocks(self) -> impl Iterator<Item = usize> {
         (0..self.blocks).map(move |index| index * self.size * self.stride)
     }
 }
 
 thread_local! {
-    /// Scratch memory, which kernels reuse. It is aligned for all element types.
+    /// The scratch memory that all kernels on a thread share. It is aligned for every element type.
     static SCRATCH: Cell<Vec<u128>> = const { Cell::new(Vec::new()) };
 }
 

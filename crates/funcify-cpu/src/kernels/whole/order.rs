@@ -1,4 +1,4 @@
-//! Sorting, and the position of the largest element.
+//! Kernels for sorting, and for the position of the largest element.
 
 use super::*;
 
@@ -7,10 +7,10 @@ pub(super) trait Ordered: Pod + PartialOrd {
     /// An integer that holds the key of an element and its position.
     type Packed: Packed;
 
-    /// Packs an element and its position in such a way that integers are ordered by the element, and by the position
-    /// among equal elements. With `descending`, the greatest element comes first.
+    /// Packs an element and its position into an integer. The integers sort by element, and by position among equal
+    /// elements. With `descending`, the greatest element comes first.
     fn pack(self, position: usize, descending: bool) -> Self::Packed;
-    /// Returns the position in a packed integer.
+    /// Extracts the position from a packed integer.
     fn position(packed: Self::Packed) -> usize;
     /// Returns `true` if the element is NaN.
     fn is_nan(self) -> bool;
@@ -62,7 +62,7 @@ fn never<E>(_: E) -> bool {
 
 /// An integer that holds the key of an element in its upper half, and its position in its lower half.
 pub(super) trait Packed: Pod + Ord {
-    /// The number of bytes of the key.
+    /// The number of bytes in the key.
     const KEY_BYTES: usize;
 
     /// Returns byte `index` of the key, starting with the lowest byte.
@@ -87,10 +87,10 @@ impl Packed for u128 {
     }
 }
 
-/// The length of a line from which sorting by digits takes less time than comparisons.
+/// The minimum length of a line for which a radix sort is faster than a comparison sort.
 const MIN_SIZE_FOR_DIGITS: usize = 512;
 
-/// Sorts packed integers whose positions ascend.
+/// Sorts packed integers. Their positions must be in ascending order.
 fn sort<P: Packed>(line: &mut [P], spare: &mut [P]) {
     if line.len() < MIN_SIZE_FOR_DIGITS {
         return line.sort_unstable();
@@ -123,7 +123,7 @@ fn sort<P: Packed>(line: &mut [P], spare: &mut [P]) {
     }
 }
 
-/// A stable sort of lines. The results are the sorted elements, and their original positions.
+/// A stable sort of each line. The results are the sorted elements and their original positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
     pub(super) lines: Lines,
@@ -160,7 +160,7 @@ impl Sort {
         });
     }
 
-    /// Moves the elements to their places. `positions` holds the original position of the element of each place.
+    /// Writes the sorted elements. `positions` holds the original position of each sorted element.
     fn elements<E: Ordered>(&self, to: &mut [E], x: &[E], positions: &[i64]) {
         let Lines { size, stride, .. } = self.lines;
         for start in self.lines.starts() {
@@ -172,14 +172,15 @@ impl Sort {
     }
 }
 
-/// The position of the largest element of each line: the first NaN, or the first of equal elements.
+/// The position of the largest element of each line, which is the first NaN if the line has one, and the first maximum
+/// otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct ArgMax {
     pub(super) lines: Lines,
     pub(super) ty: ElementType,
 }
 
-/// The number of elements that are compared together.
+/// The number of elements that are compared at once.
 const LANES: usize = 32;
 
 impl<E: Ordered> InnerLoop<(&mut [i64], &[E])> for ArgMax {
@@ -197,7 +198,7 @@ impl ArgMax {
         });
     }
 
-    /// Finds the positions in lines that are contiguous.
+    /// Finds the positions for lines that are contiguous in memory.
     #[inline(always)]
     fn along_rows<E: Ordered>(&self, to: &mut [i64], x: &[E]) {
         for (to, line) in to.iter_mut().zip(x.chunks_exact(self.lines.size)) {
@@ -222,7 +223,7 @@ impl ArgMax {
         }
     }
 
-    /// Finds the positions in lines that are next to each other.
+    /// Finds the positions for lines whose elements are interleaved in memory, several lines at once.
     #[inline(always)]
     fn across_rows<E: Ordered>(&self, to: &mut [i64], x: &[E]) {
         let Lines { size, stride, .. } = self.lines;

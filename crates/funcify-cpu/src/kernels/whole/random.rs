@@ -1,11 +1,11 @@
-//! Random bits: Threefry-2x32 with 20 rounds on vectors of blocks, as in the reference
-//! ([`Threefry`](funcify_core::ops::Threefry)).
+//! Generates random bits with Threefry-2x32 and 20 rounds, on vectors of blocks. The bits are the same as those of the
+//! reference implementation ([`Threefry`](funcify_core::ops::Threefry)).
 
 use funcify_core::ops::Words;
 
 use super::*;
 
-/// The random bits of blocks, separately for each key.
+/// A kernel that generates the same number of random blocks for each key.
 #[derive(Clone, Debug)]
 pub(crate) struct RandomBits {
     /// The number of blocks per key.
@@ -13,7 +13,7 @@ pub(crate) struct RandomBits {
     pub(super) words: Words,
 }
 
-/// The number of blocks that are computed together, a multiple of the lanes of every vector.
+/// The number of blocks that are computed at once, a multiple of the lane count of every vector type.
 const BLOCKS: usize = 32;
 
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
@@ -58,7 +58,7 @@ impl<S: Simd> InnerLoop<Arguments<'_, S>> for RandomBits {
     }
 }
 
-/// Encrypts blocks, whose two words are in two vectors, with a key.
+/// Encrypts blocks with a key. The two vectors hold the first and the second word of each block.
 #[inline(always)]
 fn encrypt<S: Simd>(simd: S, key: [u32; 2], [x, y]: [S::u32s; 2]) -> (S::u32s, S::u32s) {
     let schedule = [key[0], key[1], key[0] ^ key[1] ^ PARITY];

@@ -30,7 +30,7 @@ impl Random {
         (0..rank).map(|_| self.choose(&[0, 1, 1, 2, 3, 5, 8, 33, 40])).collect()
     }
 
-    /// Returns an element: small numbers, which are often equal, numbers of any size, and special numbers.
+    /// Returns a random element: often one of a few small numbers, otherwise a number of any size or a special number.
     fn element(&mut self, dtype: DType) -> Scalar {
         let small = self.below(7) as i64 - 3;
         let bits = (self.below(1 << 31) as i64) << 33 ^ (self.below(1 << 31) as i64) << 11;
@@ -53,13 +53,13 @@ impl Random {
         HostTensor::from_fn(dtype, shape, |_| self.element(dtype))
     }
 
-    /// Returns finite numbers of moderate size.
+    /// Returns a tensor of finite numbers of moderate size.
     fn numbers(&mut self, dtype: DType, shape: &[usize]) -> HostTensor {
         HostTensor::from_fn(dtype, shape, |_| Scalar::Float((self.below(201) as f64 - 100.0) / 64.0))
     }
 }
 
-/// Returns the elements of a tensor as a plan holds them.
+/// Returns the elements of a tensor as bytes, in the type in which a plan holds them.
 fn bytes(tensor: &HostTensor, float: DType) -> Vec<u8> {
     match tensor.dtype().is_int() {
         true => tensor.storage().to_le_bytes(),
@@ -87,8 +87,8 @@ impl WithSimd for Run<'_> {
     }
 }
 
-/// Runs an op by its kernel and by the reference evaluator. Returns the results of both, for each plan's float type and
-/// instruction set, or `None` if the reference evaluator fails.
+/// Runs an op with its kernel and in the reference evaluator. Returns the results of both for each combination of a
+/// float type and an instruction set, or `None` if the reference evaluator fails.
 fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> {
     let at = || Place::new(op.name(), Site::Unknown);
     let input_types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
@@ -101,7 +101,7 @@ fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> 
         let kernel = WholeKernel::of(op, &input_types, &types, &sizes, float);
         let kernel = kernel.unwrap_or_else(|| panic!("{} has no kernel", op.name()));
         for arch in [Arch::Scalar, Arch::new()] {
-            // Each stream is aligned for all types.
+            // Each stream is aligned for every element type.
             let streams = inputs.iter().chain(&expected).enumerate().map(|(at, tensor)| {
                 let bytes = bytes(tensor, float);
                 let mut stream = vec![0u128; bytes.len().div_ceil(16)];
@@ -114,7 +114,7 @@ fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> 
             let mut streams: Vec<(Vec<u128>, usize)> = streams.collect();
             for result in (0..expected.len()).rev() {
                 let (mut to, len) = (streams[inputs.len() + result].0.clone(), streams[inputs.len() + result].1);
-                // A stream without elements is not aligned.
+                // Empty streams are unaligned, to test that kernels accept them.
                 let unaligned = &cast_slice::<u128, u8>(&[0])[1..1];
                 let from: Vec<&[u8]> = streams
                     .iter()
@@ -136,8 +136,8 @@ fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> 
     Some(all)
 }
 
-/// Checks that the kernel of an op has the results of the reference evaluator, bit for bit except for the bits of NaN.
-/// Returns `false` if the reference evaluator fails.
+/// Checks that the kernel of an op and the reference evaluator return bit-identical results, except for the bits of
+/// NaN. Returns `false` if the reference evaluator fails.
 fn check(op: impl Into<Op>, inputs: &[HostTensor]) -> bool {
     let op = op.into();
     let Some(all) = results(&op, inputs) else { return false };
@@ -153,7 +153,8 @@ fn check(op: impl Into<Op>, inputs: &[HostTensor]) -> bool {
     true
 }
 
-/// Calls `case` with several generators, and checks that at least half of the cases were checked.
+/// Calls `case` with several random generators. Asserts that more than half of the calls return `true`, which means
+/// that the case was checked.
 fn cases(count: u64, mut case: impl FnMut(&mut Random) -> bool) {
     let checked = (0..count).filter(|seed| case(&mut Random(seed * 77 + 1))).count() as u64;
     assert!(checked * 2 > count, "only {checked} of {count} cases were checked");
@@ -168,7 +169,7 @@ fn sorts_and_largest_elements() {
         let x = random.tensor(dtype, &shape);
         check(ops::Sort { axis, descending }, std::slice::from_ref(&x)) | check(ops::ArgMax { axis }, &[x])
     });
-    // Long lines are sorted by digits.
+    // These lines are long enough for a radix sort.
     for (seed, dtype) in NUMBERS.into_iter().enumerate() {
         let x = Random(seed as u64).tensor(dtype, &[700, 2]);
         assert!(
@@ -257,7 +258,7 @@ fn elements() {
     }
 }
 
-/// Returns a random convolution of one or two axes, and its operands.
+/// Returns a random convolution over one or two axes, and its operands.
 fn convolution(random: &mut Random, dtype: DType, has_special: bool) -> (Conv, [HostTensor; 2]) {
     let spatial = 1 + random.below(2);
     let groups = random.choose(&[1, 1, 2, 3]);
@@ -278,7 +279,7 @@ fn convolution(random: &mut Random, dtype: DType, has_special: bool) -> (Conv, [
     (op, [numbers(&x), numbers(&kernel)])
 }
 
-/// Checks that a convolution has the results of the reference evaluator, up to the error of its sums.
+/// Checks that the kernel of a convolution agrees with the reference evaluator, up to the rounding errors of its sums.
 fn check_convolution(op: Conv, inputs: &[HostTensor]) -> bool {
     let Some(all) = results(&op.clone().into(), inputs) else { return false };
     for [expected, found] in all {
@@ -308,7 +309,7 @@ fn convolutions_and_their_transposes() {
             let y = funcify_core::apply(op.clone(), &[x, k])[0];
             (op.input_transpose(&x.shape(), k, y), op.kernel_transpose(&k.shape(), x, y))
         });
-        // Checks the convolutions of the gradients too, with operands of their types.
+        // Also checks the convolutions in the gradients, with random operands of the right shapes.
         let convolutions = graph.iter().flat_map(|graph| graph.nodes().iter().map(move |node| (graph, node)));
         for (graph, node) in convolutions.skip(1) {
             let Op::Conv(op) = &node.op else { continue };
@@ -321,7 +322,7 @@ fn convolutions_and_their_transposes() {
     assert!(transposes > 200, "{transposes} transposes");
 }
 
-/// A convolution in f32, which is used if there are many products.
+/// Tests convolutions that are large enough to be computed in f32.
 #[test]
 fn large_convolutions() {
     let padding = [(1, 1); 2];
@@ -333,7 +334,8 @@ fn large_convolutions() {
     }
 }
 
-/// The added zeros take part in the products. Sums are exact or special, so that f32 and f64 agree.
+/// Padding zeros are multiplied like other elements, so 0 times infinity is NaN. All sums are exact, infinite or NaN,
+/// so f32 and f64 agree.
 #[test]
 fn zeros_times_infinities() {
     cases(200, |random| {

@@ -69,7 +69,7 @@ pub(super) fn longest_axis(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<
     (0..axes.len()).filter(|index| of(*index)).max_by_key(|index| axes[*index].size)
 }
 
-/// Returns all axes except the ones at the indices in `but`.
+/// Returns all axes except those at the indices in `but`.
 pub(super) fn axes_except(axes: &[Axis], but: [Option<usize>; 2]) -> Vec<&Axis> {
     axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
 }

@@ -11,14 +11,14 @@ use crate::kernels::whole::WholeKernel;
 use crate::plan::{Evaluation, FusedNode};
 
 impl Emitter {
-    /// Emits a body over the elements of tensors of the same shape. The views are those of its streams: the ones that it
-    /// stores, at least one, and then the ones that it loads.
+    /// Emits a fused body over tensors of the same shape. `to` holds the tensors that the body stores, at least one,
+    /// and `from` holds the tensors that it loads.
     pub(in super::super) fn fuse(&mut self, body: Body, to: &[&View], from: &[&View]) -> Result<()> {
         let Some(first_to) = to.first().filter(|view| !view.is_empty()) else { return Ok(()) };
         if let Some(copied) = self.copied_where(from, |view| to.iter().any(|to| view.interleaves(to)))? {
             return self.fuse(body, to, &copied.iter().collect::<Vec<_>>());
         }
-        // The lanes are in the order in which the first stored tensor is in memory.
+        // The lanes follow the memory order of the first stored tensor.
         let order = order_of(first_to);
         let views: Vec<View> = to.iter().chain(from).map(|view| view.transposed(&order)).collect();
         let views: Vec<&View> = views.iter().collect();
@@ -39,8 +39,8 @@ impl Emitter {
         self.push_nodes(first_to.level, make, &views, first, (&row, &across), &rest)
     }
 
-    /// Returns the tensor if its elements have type `ty`, which can hold them, or else a copy. Axes along which the tensor
-    /// is broadcast stay broadcast.
+    /// Returns the tensor if its elements have type `ty`, and a converted copy otherwise. The type must be able to hold
+    /// the elements. Axes along which the tensor is broadcast stay broadcast.
     pub(in super::super) fn converted(&mut self, view: &View, ty: Type) -> Result<View> {
         if self.ty(view) == ty {
             return Ok(view.clone());
@@ -53,7 +53,7 @@ impl Emitter {
         Ok(copy.with_axes(view.shape.clone(), (0..view.shape.len()).map(stride).collect()))
     }
 
-    /// Copies a tensor, and converts its elements to the destination's type, which can hold them.
+    /// Copies a tensor, and converts its elements to the destination's type, which must be able to hold them.
     pub(super) fn convert(&mut self, to: &View, from: &View) -> Result<()> {
         let mut body = Body::default();
         let (of, ty) = (self.ty(from), self.ty(to));
@@ -65,7 +65,7 @@ impl Emitter {
         self.fuse(body, &[to], &[from])
     }
 
-    /// Folds an axis of a tensor of integers by a body that loads all elements along the axis.
+    /// Folds an axis of a tensor of integers with a fused body that loads all elements along the axis.
     pub(in super::super) fn fold_unrolled(&mut self, fold: Fold, to: &View, from: &View, axis: usize) -> Result<()> {
         let op = match fold {
             Fold::Sum => IntBinary::Add,
@@ -93,8 +93,8 @@ impl Emitter {
         self.fuse(body, &[to], &[])
     }
 
-    /// Emits an op that is computed as a whole: by `kernel`, or else by the reference evaluator. All tensors are in
-    /// row-major order.
+    /// Emits an op that is computed as a whole, by `kernel` if it is set and by the reference evaluator otherwise. All
+    /// tensors are in row-major order.
     pub(in super::super) fn evaluate(
         &mut self,
         level: usize,

@@ -1,4 +1,4 @@
-//! Emits partial sums: each part adds up its own share, and the shares are added after the parts have run.
+//! Emits partial sums: each part computes a partial sum, and a later stage adds the partial sums of all parts.
 
 use super::*;
 
@@ -22,14 +22,14 @@ impl Emitter {
         }
     }
 
-    /// Returns the number of elements of each part's scratch memory that `register` is in.
+    /// Returns the size of the scratch memory that contains `register`, in elements per part.
     fn own_len(&self, register: &View) -> usize {
         let own = self.integers.iter().find(|(_, _, _, region)| *region == register.region);
         own.map_or(&self.memory[1], |(_, _, memory, _)| memory).len()
     }
 
     /// Emits the initialisation of the partial sums, which runs before the parts. Returns the nodes that add up the
-    /// partial sums after the parts. The registers of the parts are adjacent in memory.
+    /// partial sums after the parts have run. The registers of the parts are adjacent in memory.
     pub(super) fn emit_share_sums(&mut self, parts: usize) -> Result<Vec<Node>> {
         for (register, initial) in std::mem::take(&mut self.initial_shares) {
             if initial.level > 0 {

@@ -33,7 +33,7 @@ impl Emitter {
         self.unit(view).is_none_or(|unit| stride.unsigned_abs() < unit)
     }
 
-    /// Returns the view if a single instruction may cover all its axes, or else a copy.
+    /// Returns the view if a single instruction may cover all its axes, and a copy otherwise.
     pub(in super::super) fn within_units(&mut self, view: &View) -> Result<View> {
         if self.lies_within_units(view) { Ok(view.clone()) } else { self.copied(view) }
     }

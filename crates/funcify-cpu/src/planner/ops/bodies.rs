@@ -1,11 +1,12 @@
-//! Collects elementwise ops into bodies: a chain of ops passes over memory once, and its intermediate values need no
-//! memory.
+//! Collects elementwise ops into fused bodies. A chain of ops then passes over memory only once, and its intermediate
+//! values need no memory.
 //!
 //! A *pending* value belongs to an open body. An elementwise op on pending values is added to their body, if it has the
 //! same shape and level; two bodies are joined if necessary. When a pending value is needed in memory, its body is
 //! closed: the plan gets a node that computes the values of the body, and stores those that are still read.
 //!
-//! A pending value occupies the memory that it will be computed from, so nothing overwrites that memory before.
+//! A pending value occupies the memory of the tensors that it depends on, so nothing overwrites that memory until the
+//! value is computed.
 
 use funcify_body::{Body, Compare, IntBinary, IntUnary, Op as BodyOp, Type, Value as BodyValue};
 use funcify_core::Scalar;
@@ -17,8 +18,8 @@ use super::*;
 
 /// The maximum number of ops in a body.
 const MAX_OPS: usize = 1024;
-/// The maximum number of elements that are folded into one, and the minimum number of the results, for which a value is
-/// laid out for its fold.
+/// The maximum number of elements per fold, and the minimum number of results, for which a value is laid out with its
+/// folded axes outermost.
 const MAX_FOLDED: usize = 64;
 const MIN_LEFT: usize = 64;
 
@@ -27,9 +28,9 @@ const MIN_LEFT: usize = 64;
 pub(super) struct Pending {
     /// The index of the body in [`Scope::bodies`].
     pub(super) body: usize,
-    /// The value of the body, in the type in which bodies compute with it.
+    /// The value within the body, in the type that bodies use for computations.
     at: BodyValue,
-    /// The tensors that it is computed from.
+    /// The tensors from which the value is computed.
     pub(super) views: Vec<View>,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct OpenBody {
     loads: Vec<Patches>,
     shape: Vec<usize>,
     level: usize,
-    /// The values of the graph that it computes.
+    /// The values of the graph that the body computes.
     members: Vec<ValueId>,
 }
 
@@ -59,8 +60,8 @@ impl Scope<'_, '_> {
         matches!(self.values[value.index()], Some(Value::Pending(_)))
     }
 
-    /// Returns `true` if an elementwise op is to be added to a body: if it continues one, works on integers in types of
-    /// their own, or on many floats.
+    /// Returns `true` if an elementwise op should be added to a body: if it continues a body, works on integers in
+    /// types of their own, or works on many floats.
     pub(super) fn belongs_in_body(&self, node: &Node, value: ValueId) -> Result<bool> {
         let is_number = |value: ValueId| self.planner.is_number(self.graph.ty(value).dtype);
         let continues = node.inputs.iter().any(|input| self.is_pending(*input));
@@ -72,7 +73,7 @@ impl Scope<'_, '_> {
             }
         }
         let values = || node.inputs.iter().copied().chain([value]);
-        // Instructions fuse these into products and folds.
+        // Leaves these operands to instructions, which fuse them into products and folds.
         let is_deferred =
             |input: &ValueId| matches!(self.values[input.index()], Some(Value::Products(_) | Value::Outer(..)));
         let is_product = |input: &ValueId| matches!(self.values[input.index()], Some(Value::ElementProduct(..)));
@@ -87,7 +88,7 @@ impl Scope<'_, '_> {
                     && self.shape_of(value)?.iter().product::<usize>() >= self.planner.division.min_floats()))
     }
 
-    /// Adds an elementwise op to a body. Returns `None` if bodies do not have the op.
+    /// Adds an elementwise op to a body. Returns `None` if bodies do not support the op.
     pub(super) fn add_to_body(&mut self, op: Elementwise<'_>, node: &Node, value: ValueId) -> Result<Option<Pending>> {
         let dtypes: Vec<DType> = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).collect();
         let dtype = self.graph.ty(value).dtype;
@@ -123,8 +124,8 @@ impl Scope<'_, '_> {
         Ok(Some(Pending { body: index, at, views }))
     }
 
-    /// Returns the operands of an elementwise op whose result has this shape. Closes the bodies of pending operands that
-    /// the op cannot be added to.
+    /// Returns the operands of an elementwise op whose result has this shape. If the op cannot be added to the body of
+    /// a pending operand, closes that body.
     fn body_operands(&mut self, node: &Node, shape: &[usize]) -> Result<Vec<Operand>> {
         loop {
             let mut operands = Vec::with_capacity(node.inputs.len());
@@ -148,7 +149,7 @@ impl Scope<'_, '_> {
             if ops > MAX_OPS {
                 unfit = node.inputs.iter().copied().find(|input| self.is_pending(*input));
             }
-            // Closing a body may also give memory to other operands, so all of them are looked at again.
+            // Closing a body may also store other operands in memory, so all operands are examined again.
             match unfit {
                 Some(input) => self.tensor(input).map(|_| ())?,
                 None => return Ok(operands),
@@ -267,8 +268,8 @@ impl Scope<'_, '_> {
         at.map(|at| targets[at].clone()).ok_or_else(|| Declined::fault("a body lacks one of its values"))
     }
 
-    /// If the current node folds a value, which nothing else reads, along short innermost axes, returns an order of the
-    /// value's axes with the folded ones outermost. The fold then combines long rows.
+    /// Returns an order of a value's axes with the folded axes outermost, so that the fold combines long rows. Returns
+    /// `None` unless the current node folds the value along short innermost axes, and nothing else reads the value.
     fn order_of_fold(&self, value: ValueId, shape: &[usize]) -> Option<Vec<usize>> {
         let node = self.order.current()?;
         let OpClass::Along(Along::Reduce(reduce)) = node.op.class() else { return None };
@@ -281,7 +282,7 @@ impl Scope<'_, '_> {
         (is_short && is_own && !self.planner.is_innermost).then(|| [folded, left].concat())
     }
 
-    /// Returns the memory that a body writes a value to: the assigned destination of the value, the register of the
+    /// Returns the memory for a value that a body writes: the assigned destination of the value, the register of the
     /// state that it replaces, or new memory.
     fn store_target(&mut self, member: ValueId, open: &OpenBody, loads: &[View], others: &[View]) -> View {
         let suits = |to: &View| {
@@ -318,7 +319,7 @@ impl Scope<'_, '_> {
 }
 
 impl Operand {
-    /// Returns the tensors that the operand is computed from.
+    /// Returns the tensors from which the operand is computed.
     fn views(&self) -> Vec<&View> {
         match self {
             Operand::Constant(_) => vec![],
@@ -330,7 +331,7 @@ impl Operand {
 }
 
 impl OpenBody {
-    /// Returns the element of a tensor.
+    /// Returns the body's value for an element of a tensor, and adds a load if necessary.
     fn load(&mut self, tensor: &Patches, ty: Type) -> BodyValue {
         let at = self.loads.iter().position(|other| other.is_same(tensor)).unwrap_or(self.loads.len());
         if at == self.loads.len() {
@@ -361,8 +362,8 @@ impl OpenBody {
         moved
     }
 
-    /// Returns the body of these values, each stored in the given type, and the tensors that it loads. The stored streams
-    /// come first. Omits ops that none of the values needs.
+    /// Returns a body that stores these values, each in the given type, and the tensors that the body loads. The stored
+    /// streams come first. Omits dead code.
     fn storing(&self, stores: &[(BodyValue, Type)]) -> (Body, Vec<Patches>) {
         let nodes = self.body.nodes();
         let mut is_needed = vec![false; nodes.len()];
@@ -410,12 +411,12 @@ fn multiply_add(body: &mut Body, op: Elementwise<'_>, from: &[BodyValue], is_use
     Some(body.push(BodyOp::Ternary(op), Type::Float, &[x, y, z]))
 }
 
-/// Returns a value in another type, which can hold it.
+/// Converts a value to another type, which must be able to hold it.
 fn hold(body: &mut Body, value: BodyValue, ty: Type) -> BodyValue {
     if body.nodes()[value].ty() == ty { value } else { body.push(BodyOp::Hold, ty, &[value]) }
 }
 
-/// Appends an op. Returns `None` if bodies do not have it.
+/// Appends an op. Returns `None` if bodies do not support it.
 fn compute(
     body: &mut Body,
     op: Elementwise<'_>,

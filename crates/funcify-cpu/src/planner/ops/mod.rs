@@ -44,7 +44,7 @@ enum Value {
 }
 
 impl Value {
-    /// Returns the views that the value is read or computed from.
+    /// Returns the views from which the value is read or computed.
     fn views(&self) -> impl Iterator<Item = &View> {
         let views: Vec<&View> = match self {
             Value::Tensor(view) => vec![view],
@@ -104,7 +104,7 @@ pub(super) struct Scope<'p, 'g> {
     joins: Joins,
     /// The bodies to which elementwise ops are added.
     bodies: Vec<OpenBody>,
-    /// For each value, `true` if an op that bodies contain, or one that selects or joins parts, reads it.
+    /// For each value, `true` if an elementwise op, a slice, a concatenation or a padding reads it.
     reads_parts: Vec<bool>,
 }
 
@@ -173,7 +173,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         let graph = self.graph;
         let live = graph.live_nodes();
         for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-            // This error is not shown: the caller reports the cancellation.
+            // Users do not see this error, because the caller reports the cancellation.
             if self.planner.watch.is_cancelled() {
                 return Err(Declined::new(node.op.name(), "the call was cancelled"));
             }
@@ -264,8 +264,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.target_like(value, shape, level, &[])
     }
 
-    /// Returns the memory for a value like [`target`](Scope::target). New memory is laid out like the operands that the
-    /// value is computed from, lane by lane.
+    /// Returns the memory for a value like [`target`](Scope::target). New memory gets the layout of the operands from
+    /// which the value is computed lane by lane.
     fn target_like(&mut self, value: ValueId, shape: &[usize], level: usize, operands: &[View]) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level && self.holds(place, value) => {

@@ -17,7 +17,7 @@ pub(super) struct Operands<'v> {
 }
 
 impl Scope<'_, '_> {
-    /// Sets the planned form of a value, or clears it if no reads of the value remain.
+    /// Sets the planned form of a value to `now`, or clears it if `now` is `None`.
     pub(super) fn set(&mut self, value: ValueId, now: Option<Value>) {
         let index = value.index();
         for view in self.values[index].iter().flat_map(Value::views) {

@@ -30,7 +30,7 @@ pub(super) struct Area {
 }
 
 impl Patches {
-    /// Returns a tensor that is a single view.
+    /// Returns a tensor that consists of a single view.
     pub(super) fn of(view: View) -> Self {
         Patches { shape: view.shape.clone(), patches: vec![Patch { start: vec![0; view.shape.len()], view }] }
     }
@@ -50,7 +50,7 @@ impl Patches {
         Patches { shape, patches }
     }
 
-    /// Selects `count` indices of an axis, from `first` on.
+    /// Selects `count` indices of an axis, starting at `first`.
     pub(super) fn slice(&self, axis: usize, first: usize, count: usize) -> Self {
         let mut shape = self.shape.clone();
         shape[axis] = count;
@@ -72,7 +72,7 @@ impl Patches {
         }
     }
 
-    /// Returns the view if the tensor is a single one.
+    /// Returns the view if the tensor consists of a single view.
     pub(super) fn as_view(&self) -> Option<&View> {
         match &self.patches[..] {
             [patch] => Some(&patch.view),
@@ -90,7 +90,7 @@ impl Patches {
         self.patches.iter().map(|patch| &patch.view)
     }
 
-    /// Returns each view, with its place in the tensor `whole`, which has the same shape.
+    /// Pairs each view with the part of `whole` at the same position. `whole` must have the shape of the tensor.
     pub(super) fn places(&self, whole: &View) -> Vec<(View, View)> {
         let place = |Patch { start, view }: &Patch| {
             let area = Area { start: start.clone(), size: view.shape.clone() };
@@ -109,7 +109,7 @@ impl Patches {
                 .all(|(one, other)| one.start == other.start && one.view.is_same_view(&other.view))
     }
 
-    /// Returns the part of the tensor in a box, which must lie within one of the views.
+    /// Returns the part of the tensor in a box, or `None` if the box does not lie within a single view.
     pub(super) fn within(&self, area: &Area) -> Option<View> {
         let axes = || 0..self.shape.len();
         let contains = |patch: &&Patch| {
@@ -125,8 +125,8 @@ impl Patches {
 }
 
 impl Scope<'_, '_> {
-    /// Returns `true` if a concatenated or padded tensor is read in place: if it is worth a body, and an elementwise op,
-    /// or another op that selects or joins parts, reads it.
+    /// Returns `true` if a concatenated or padded tensor is read in place: if it is large enough for a fused body, and
+    /// an elementwise op, a slice, a concatenation or a padding reads it.
     pub(super) fn is_read_in_place(&self, value: ValueId) -> Result<bool> {
         let ty = self.graph.ty(value).dtype;
         let is_number = self.planner.is_number(ty);
@@ -144,7 +144,7 @@ impl Scope<'_, '_> {
             && self.reads_parts[value.index()])
     }
 
-    /// Returns a tensor as views side by side.
+    /// Returns a value as a tensor that consists of views.
     pub(super) fn patches(&mut self, value: ValueId) -> Result<Patches> {
         match &self.values[value.index()] {
             Some(Value::Patches(patches)) => Ok(patches.clone()),
@@ -152,7 +152,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Concatenates tensors, whose views stay in place.
+    /// Concatenates tensors, and leaves their views in place.
     pub(super) fn side_by_side(&mut self, axis: usize, parts: &[Patches], value: ValueId) -> Result<Value> {
         self.planner.emitter.fired.note(Transformation::Patches);
         let mut joined = Patches::concat(axis, parts);
@@ -163,7 +163,7 @@ impl Scope<'_, '_> {
         Ok(joined.into_value())
     }
 
-    /// Copies views to contiguous memory, side by side.
+    /// Copies the views of a tensor to contiguous memory.
     pub(super) fn assemble(&mut self, patches: &Patches, value: ValueId) -> Result<View> {
         let to = self.typed_target(value, &patches.shape, patches.level(), self.type_of_patches(patches));
         self.copy_patches(&to, patches)?;
@@ -249,7 +249,8 @@ impl Area {
     }
 }
 
-/// Returns, for each value of a graph, whether an elementwise op or one that selects or joins parts reads it.
+/// Returns a flag for each value of a graph: `true` if an elementwise op, a slice, a concatenation or a padding reads
+/// the value.
 pub(super) fn reads_parts(graph: &Graph) -> Vec<bool> {
     let mut all = vec![false; graph.values().count()];
     for node in graph.nodes() {

@@ -45,8 +45,8 @@ impl Scope<'_, '_> {
         self.held_as(value, to)
     }
 
-    /// Returns the type in which an op moves its elements: that of the result, or, if the result is held in floats, that
-    /// of the first operand.
+    /// Returns the type in which an op moves its elements: the type of the result or, if the result is held as floats,
+    /// the type of the first operand.
     fn moved_type(&mut self, node: &Node, value: ValueId) -> Result<Type> {
         match self.planner.representation(self.graph, value) {
             Type::Float => {
@@ -139,7 +139,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns the memory in which `x` is updated using `others`: `x` itself if it is a state that may be overwritten,
-    /// or else a copy.
+    /// and a copy otherwise.
     fn state_or_copy(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
         let own = own.filter(|state| x.is_same_view(state));

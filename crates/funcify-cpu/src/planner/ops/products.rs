@@ -15,7 +15,7 @@ pub(super) struct Products {
 }
 
 impl Products {
-    /// Returns the views that the sum is computed from.
+    /// Returns the views from which the sum is computed.
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         let factors = self.factors.iter().flat_map(|(left, right)| [left, right]);
         self.init.iter().chain(factors)

@@ -15,9 +15,8 @@ const MAX_ELEMENTS: usize = 1 << 20;
 /// The maximum length of a range of integers that is stored as a constant of the plan. Longer ranges are computed at
 /// run time.
 const MAX_POSITIONS: usize = 1 << 16;
-/// The maximum number of copies that a `take` may be replaced with. Copies are faster than an instruction that looks up
-/// each element if there are few of them, if the runs are long, or if all elements are so few that they may stay in
-/// registers.
+/// The maximum number of copies that may replace a `take`. Copies are faster than an instruction that looks up each
+/// element if there are few copies, if the runs are long, or if the result is small enough to stay in registers.
 const MAX_COPIES: usize = 64;
 const MAX_SHORT_COPIES: usize = 4;
 const MIN_RUN: usize = 8;

@@ -52,8 +52,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the memory for a value with elements of type `ty`: its target, if that has this type, or new memory. In
-    /// the latter case, [`held_as`](Scope::held_as) must be called on the result.
+    /// Returns the memory for a value with elements of type `ty`: its target if the target has this type, or new
+    /// memory. In the latter case, [`held_as`](Scope::held_as) must be called on the result.
     pub(super) fn typed_target(&mut self, value: ValueId, shape: &[usize], level: usize, ty: Type) -> View {
         match self.planner.representation(self.graph, value) == ty {
             true => self.target(value, shape, level),
@@ -109,13 +109,14 @@ impl Scope<'_, '_> {
         let declined = || Declined::new(node.op.name(), "no instruction implements it yet");
         let is_total = match node.op.class() {
             OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => false,
-            // Sizes are known when the plan is built. One that is not evaluated then is an error of the program.
+            // All sizes are known when the plan is built, so a size that was not evaluated then is an error in the
+            // program.
             OpClass::Creation(Creation::Size(_)) => false,
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
             OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => true,
         };
         let is_half = |value: &ValueId| matches!(self.graph.ty(*value).dtype, DType::F16 | DType::BF16);
-        // The neighbours of a number in a half type are not those in the plan's type.
+        // A number has different neighbours in f16 or bf16 than in the plan's type.
         let is_total = is_total && !(matches!(node.op, GraphOp::NextAfter(_)) && node.inputs.iter().any(is_half));
         if !self.planner.is_typed || !is_total {
             return Err(declined());
@@ -147,8 +148,8 @@ impl Scope<'_, '_> {
         Ok(outputs.into_iter().map(|(view, _)| Some(Value::Tensor(view))).collect())
     }
 
-    /// Returns the kernel that computes an op as a whole, if there is one. There is none for partial sums, which must
-    /// not be rounded.
+    /// Returns the kernel that computes an op as a whole, or `None` if there is no such kernel. Partial sums never use
+    /// a kernel, because they must not be rounded.
     fn whole_kernel(&mut self, node: &Node) -> Result<Option<WholeKernel>> {
         if node.outputs.iter().any(|output| self.planner.label(self.graph, *output) == Label::Share) {
             return Ok(None);
@@ -185,8 +186,8 @@ impl Scope<'_, '_> {
         Ok(results)
     }
 
-    /// Returns `true` if the reference evaluator can compute an op. Whether it returns an error depends on sizes only,
-    /// so the op is tried on zeros.
+    /// Returns `true` if the reference evaluator can compute an op. Errors of these ops depend only on sizes, so this
+    /// function evaluates the op on zeros.
     fn evaluates(&self, node: &Node, inputs: &[(View, TensorType)], outputs: &[(View, TensorType)]) -> bool {
         let elements: usize = inputs.iter().chain(outputs).map(|(view, _)| view.len()).sum();
         let zeros = |(view, ty): &(View, TensorType)| HostTensor::zeros(ty.dtype, &view.shape);
@@ -197,7 +198,7 @@ impl Scope<'_, '_> {
         elements <= MAX_EVALUATED && node.op.eval(&mut context, &inputs, &types).is_ok()
     }
 
-    /// Returns the type of a value, with known sizes.
+    /// Returns the type of a value, with symbols replaced by their sizes.
     fn known_type(&self, value: ValueId) -> Result<TensorType> {
         Ok(TensorType::new(self.graph.ty(value).dtype, Shape::from(self.shape_of(value)?.as_slice())))
     }

@@ -31,14 +31,14 @@ impl AssociativeScanOptions {
     }
 
     /// Scans from the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element is still the
-    /// first parameter.
+    /// first parameter of `combine`.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
     }
 
-    /// Sets the axis along which each leaf holds the elements. A negative axis counts from the end. The results hold
-    /// their elements along the same axis.
+    /// Sets the axis of each leaf along which the elements are combined. A negative axis counts from the end. The
+    /// elements of the results are along the same axis.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
@@ -49,7 +49,7 @@ impl AssociativeScanOptions {
 ///
 /// `xs` can be any [`Tree`] whose leaves have the same number of rows. `combine` receives two single elements, and must
 /// return an element of the same structure and types. It may capture values of the enclosing graph. It is traced once
-/// and must be associative; the order of the combinations is not specified. The scan combines many pairs of elements at
+/// and must be associative. The order of the combinations is unspecified. The scan combines many pairs of elements at
 /// once: it has logarithmic depth, and combines about 2n pairs of elements in total.
 ///
 /// The gradient also has logarithmic depth if the result of `combine` depends on its first parameter through
@@ -74,7 +74,7 @@ pub fn associative_scan<X: Tree>(xs: X, combine: impl FnOnce(X, X) -> X) -> X {
     associative_scan_with(AssociativeScanOptions::new(), xs, combine)
 }
 
-/// Like [`associative_scan`], with options.
+/// Computes an [`associative_scan`] with the given options.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -95,7 +95,7 @@ pub fn associative_scan_with<X: Tree>(options: AssociativeScanOptions, xs: X, co
     tree::rebuild_or_failed(&xs, open.close(&tree::leaves(&combined, "x")))
 }
 
-/// An associative scan whose `combine` closure is still being traced.
+/// An associative scan whose `combine` closure is being traced.
 struct OpenCombine<'a> {
     at: &'a Place,
     options: &'a AssociativeScanOptions,

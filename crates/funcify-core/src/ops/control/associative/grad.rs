@@ -1,12 +1,12 @@
 //! The derivatives of the associative scan.
 //!
-//! Forward mode: `combine` is extended to dual numbers. The extension is associative because `combine` is, so an
-//! associative scan also computes the tangents, in logarithmic depth.
+//! Forward mode extends `combine` to dual numbers. The extension is associative because `combine` is, so an associative
+//! scan computes the tangents too, in logarithmic depth.
 //!
-//! Reverse mode: let g be the total cotangent of `y[t]`. The pullback of `combine(y[t-1], x[t])` maps g to `(d y[t-1],
-//! d x[t])`. At the first element of the scan, `d x[t] = g`. The backward pass runs in the opposite direction and reads
-//! the accumulated elements of the forward pass. It handles all elements at once if `combine` allows it ([`parallel`]),
-//! and otherwise runs a loop ([`sequential`]).
+//! For reverse mode, let g be the total cotangent of `y[t]`. The pullback of `combine(y[t-1], x[t])` maps g to `(d
+//! y[t-1], d x[t])`. At the first element of the scan, `d x[t] = g`. The backward pass runs in the opposite direction
+//! and reads the accumulated elements of the forward pass. It handles all elements at once if `combine` permits this
+//! ([`parallel`]). Otherwise, it runs a loop ([`sequential`]).
 
 use super::*;
 
@@ -69,11 +69,13 @@ pub(super) fn vjp(
 
 /// The neighbours of each element in the direction of the scan.
 pub(super) struct Order {
-    /// The row index of each element's predecessor in the order of the scan. The first element's is its own index.
+    /// The row index of each element's predecessor in the order of the scan. The entry of the first element is its own
+    /// index.
     pub(super) previous: Value,
-    /// The row index of each element's successor in the order of the scan. The last element's is its own index.
+    /// The row index of each element's successor in the order of the scan. The entry of the last element is its own
+    /// index.
     pub(super) next: Value,
-    /// A mask of the rows, `true` at the first element of the scan.
+    /// A mask over the rows that is `true` only at the first element of the scan.
     pub(super) begins: Value,
 }
 

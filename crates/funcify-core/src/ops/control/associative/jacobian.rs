@@ -1,16 +1,16 @@
-//! Transposed Jacobians of an elementwise `combine`. For each pair of leaves, the Jacobian has at most one number per
-//! element, and for most pairs it is zero.
+//! Transposed Jacobians of an elementwise `combine`. For each pair of leaves, the Jacobian has at most one nonzero
+//! number per element. For most pairs, it is zero.
 //!
 //! A transposed Jacobian maps cotangents of the result's leaves to cotangents of the leaves of the first element.
 //! Applying several transposed Jacobians in sequence is equivalent to multiplying them in the order of application.
 
 use super::*;
 
-/// The factor by which a cotangent is multiplied on its way from one leaf to another. `C` is the type of coefficients,
-/// or `()` if only the kind of factor matters.
+/// The factor that multiplies a cotangent as it passes from one leaf to another. `C` is the type of coefficients, or
+/// `()` if only the kind of factor matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Factor<C> {
-    /// No cotangent passes, so even an infinite one contributes 0 and not NaN.
+    /// No cotangent passes, so even an infinite cotangent contributes 0 rather than NaN.
     Zero,
     /// The cotangent passes unchanged.
     One,
@@ -22,8 +22,8 @@ pub(super) enum Factor<C> {
 #[derive(Clone, Copy)]
 pub(super) struct Coefficient {
     pub(super) number: Value,
-    /// A mask of the elements through which no cotangent passes, not even an infinite one: for example, the smaller
-    /// operand of a maximum. The number is 0 there.
+    /// A mask of the elements through which no cotangent passes, not even an infinite one. An example is the smaller
+    /// operand of a maximum. The coefficient is 0 at these elements.
     pub(super) stopped: Option<Value>,
 }
 
@@ -77,7 +77,7 @@ impl Factor<Coefficient> {
     }
 }
 
-/// Returns `value`, with 0 where `stopped` is `true`.
+/// Returns `value`, with 0 in place of the elements where `stopped` is `true`.
 fn zero_where(stopped: Option<Value>, value: Value) -> Value {
     stopped.map_or(value, |stopped| select(stopped, 0.0, value))
 }
@@ -97,7 +97,7 @@ pub(super) fn compose<C: Copy>(
     first.iter().map(|row| (0..next.len()).map(|column| entry(row, column)).collect()).collect()
 }
 
-/// Composes matrices of coefficients, like [`compose`]. `likes` are values that have the types of the leaves.
+/// Composes matrices of coefficients, like [`compose`]. `likes` are values with the types of the leaves.
 pub(super) fn compose_coefficients(
     first: &Matrix<Coefficient>,
     next: &Matrix<Coefficient>,
@@ -116,7 +116,8 @@ pub(super) fn compose_coefficients(
     compose(first, next, product, sum)
 }
 
-/// Generalises the kinds of factors until they cover all products of matrices of these kinds.
+/// Generalises the kinds of factors until they are closed under products: every product of matrices of these kinds has
+/// these kinds too.
 pub(super) fn closed_under_products(kinds: Matrix<()>) -> Matrix<()> {
     fixpoint(kinds, |kinds| {
         let twice = compose(kinds, kinds, |(), ()| (), |_, _, _| ());

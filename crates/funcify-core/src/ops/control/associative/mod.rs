@@ -7,8 +7,8 @@
 //! - **associative-c2** the rows of a leaf, the two parameters of `combine` for that leaf, and its result for that leaf
 //!   all have the same type.
 //! - **associative-c3** `combine` is associative. This is not checked. The order of the combinations is unspecified, so
-//!   the result is unspecified if `combine` is not associative. For floats, rounding always makes the last digits
-//!   depend on the order.
+//!   the result is unspecified if `combine` is not associative. For floats, the last digits always depend on the order,
+//!   because of rounding.
 //!
 //! Operands, in order: the leaves, whose rows are the elements; the values that `combine` captures. Parameters of
 //! `combine`: the leaves of the first element, the leaves of the second element, the captured values. Results: a tensor
@@ -16,7 +16,7 @@
 //!
 //! No backend has a lowering rule for the op. `AssociativeScan::sweeps` batches `combine` into two programs that
 //! combine many pairs at once, and `dispatch` runs them in an odd-even recursion: 2n combinations in 2 log n batches.
-//! Backends that compile loops run the scan, and its derivatives, as a loop with one combination per step.
+//! Backends that compile loops run the scan and its derivatives as a loop with one combination per step.
 
 mod batch;
 mod bodied;
@@ -37,10 +37,10 @@ pub use sweeps::Sweeps;
 
 use crate::ops::scan::stack_rows;
 
-/// An associative scan.
+/// An inclusive prefix scan whose `combine` graph is associative.
 #[derive(Clone, Debug)]
 pub struct AssociativeScan {
-    /// The graph that combines two elements. The first one is the accumulated element.
+    /// The graph that combines two elements. The first of them is the accumulated element.
     pub combine: Arc<Graph>,
     /// The number of leaves of an element.
     pub leaves: usize,

@@ -6,14 +6,14 @@
 //! depends only on the elements of `y[t-1]` at the same position, `J` has one number per element for each pair of
 //! connected leaves ([`jacobian`](super::jacobian)). The rule then
 //!
-//! 1. batches `combine` over all elements and records it once, at `y[t-1]` and `x[t]`;
+//! 1. batches `combine` over all elements and records it once, with the operands `y[t-1]` and `x[t]`;
 //! 2. pulls cotangents of 1 back through it, one leaf at a time, to obtain the Jacobians;
 //! 3. computes all `g[t]` with an associative scan, which is itself differentiable;
 //! 4. pulls the `g[t]` back to obtain the cotangents of the elements and, summed, of the captured values.
 //!
 //! As in the loop of [`sequential`](super::sequential), the first element of the scan is not combined. Unlike that
-//! loop, the rule multiplies the Jacobians of many elements before it applies them to a cotangent. Like the products in
-//! the forward pass, these products may overflow or underflow where the loop does not.
+//! loop, the rule multiplies the Jacobians of many elements before it applies them to a cotangent. Like the products of
+//! the forward pass, these products may overflow or underflow in cases where the loop does not.
 
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
@@ -72,7 +72,7 @@ pub(super) fn vjp(
         whole[*leaf] = Some(cotangent);
     }
 
-    // 4. Pull the total cotangents back.
+    // 4. Pull back the total cotangents.
     let pulled = tape.pull(&whole)?;
     let first_or = |first: Value, other: Value| {
         let [first, other] = [first, other].map(Batched::mapped);
@@ -98,7 +98,8 @@ pub(super) fn vjp(
 
 /// Checks that the path from the accumulated element to the reached leaves is elementwise, with a single dtype. Returns
 /// whether an op on the path selects one operand and ignores another, or `None` if the check fails. A `combine` that
-/// contains a loop or a switch fails the check, because it would save too many residuals when run for all elements.
+/// contains a loop or a switch fails the check, because it would save too many residuals when it runs on all elements
+/// at once.
 fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
     let combine = &op.combine;
     if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {
@@ -169,7 +170,8 @@ fn jacobians(
         };
         let ones = ys[from].ones_like();
         let numbers = pull(ones)?;
-        // Pulls back NaN. A 0 in the result shows that no cotangent passes, because NaN times any number is NaN.
+        // Pulls back NaN as a probe. A 0 in the result shows that no cotangent passes, because NaN times any number is
+        // NaN.
         let probes = if chooses { pull(ys[from].full_like(f64::NAN))? } else { vec![None; ys.len()] };
         let factors = numbers.into_iter().zip(probes).map(|(number, probe)| match number {
             None => Factor::Zero,
@@ -200,7 +202,7 @@ fn accumulate_cotangents(
     if kinds.iter().flatten().all(|kind| *kind == Factor::Zero) {
         return given;
     }
-    // Element t holds its own cotangent and the factors of element t + 1. The factors of the last element are
+    // Element t holds its own cotangent and the factors of element t + 1. The factors of the last element can be
     // arbitrary, because they are never applied.
     let elements: Vec<Value> = pack_factors(&kinds, factors, &given, chooses)
         .into_iter()
@@ -223,7 +225,7 @@ fn accumulate_cotangents(
     results[results.len() - given.len()..].to_vec()
 }
 
-/// Lists the coefficients of the factors, as leaves of a scan. `likes` are values that have the types of the leaves.
+/// Lists the coefficients of the factors, as leaves of a scan. `likes` are values with the types of the leaves.
 fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
     let mut values = Vec::new();
     for (kinds, factors) in kinds.iter().zip(factors) {
@@ -238,7 +240,8 @@ fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Valu
     values
 }
 
-/// Rebuilds the factors from the first values, and returns the remaining values too. Inverts [`pack_factors`].
+/// Rebuilds the factors from the leading values. Returns them together with the remaining values. This is the inverse
+/// of [`pack_factors`].
 fn unpack_factors(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
     let mut count = 0;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! The associative scan as a loop with one combination per step. This is the fastest form if steps have no fixed
+//! The associative scan as a loop with one combination per step. This form is the fastest if steps have no fixed
 //! overhead.
 
 use super::*;
@@ -16,7 +16,8 @@ impl AssociativeScan {
         let (leaves, combine) = (self.leaves, &self.combine);
         let (xs, captured) = operands.split_at(leaves);
         let count = xs[0].dim(0);
-        // The parameters of the loop's body are the second elements, the first elements, and the captured values.
+        // The parameters of the loop's body are the leaves of the second element, the leaves of the first element, and
+        // the captured values.
         let order = (leaves..2 * leaves).chain(0..leaves).chain(2 * leaves..combine.inputs().len());
         let params: Vec<(String, TensorType)> =
             order.map(|index| (combine.input_name(index).to_string(), combine.input_type(index).clone())).collect();

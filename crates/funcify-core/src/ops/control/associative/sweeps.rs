@@ -22,7 +22,7 @@ pub struct Sweeps {
     /// results at every other row, the rows of the pairs, and the values that `combine` captures. It covers only the
     /// needed leaves.
     pub down: Arc<Graph>,
-    /// The used leaves, and the leaves that `combine` reads to compute them.
+    /// The leaves whose results are used, and the leaves that `combine` reads to compute them.
     pub needed: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl AssociativeScan {
             let captured = captures();
             let between: Vec<Value> =
                 both.into_iter().map(|leaf| split_pairs(leaf, &size)[usize::from(!self.reverse)]).collect();
-            // The other leaves of `first` are arbitrary, because no needed result depends on them.
+            // The other leaves of `first` can be arbitrary, because no needed result depends on them.
             let mut first = between.clone();
             needed.iter().zip(&every_other).for_each(|(leaf, result)| first[*leaf] = *result);
             let between = self.combined(&size, &first, &between, &captured, &needed)?;
@@ -78,12 +78,12 @@ impl AssociativeScan {
         Ok(Sweeps { pairs, up: Arc::new(up), down: Arc::new(down), needed })
     }
 
-    /// Returns the used leaves, and the leaves that `combine` reads to compute them.
+    /// Returns the leaves whose results are used, and the leaves that `combine` reads to compute them.
     fn needed(&self, used: &[bool]) -> Vec<usize> {
         flagged_indices(&fixpoint(used.to_vec(), |needed| or_flags(needed, self.combine.needed_inputs(needed))))
     }
 
-    /// Combines pairs of elements. Returns only the leaves in `which`.
+    /// Combines pairs of elements, and returns only the leaves in `which`.
     fn combined(
         &self,
         size: &Dim,

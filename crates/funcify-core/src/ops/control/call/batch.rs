@@ -1,10 +1,9 @@
-//! The batching rule of the call. It batches the graphs of the call, so that the batched function keeps its derivative
-//! rule.
+//! The batching rule of the call. It batches each graph of the call, so the batched function keeps its derivative rule.
 //!
 //! A result has lanes if it has lanes in the function or in the rule. An argument without lanes has a single cotangent:
 //! the sum of the cotangents of all lanes. `backward` must run on each lane's cotangents before they are summed, so all
-//! float results have lanes if any cotangent that `backward` returns has lanes. If a rule calls its own function,
-//! everything has lanes, so that the inner call has the same types as the outer one.
+//! float results have lanes if any cotangent that `backward` returns has lanes. If a rule calls its own function, all
+//! operands and results have lanes, because the inner call must have the same types as the outer one.
 
 use super::*;
 
@@ -41,7 +40,7 @@ struct Lanes<'a> {
     operands: &'a [Batched],
     /// Marks the results that get lanes.
     results: Vec<bool>,
-    /// Marks the results that were found to have lanes during tracing.
+    /// Marks the results for which tracing returned a value with lanes.
     found: Vec<bool>,
 }
 
@@ -111,7 +110,8 @@ impl Lanes<'_> {
         values.into_iter().enumerate().map(|(index, value)| self.spread_result(index, value)).collect()
     }
 
-    /// Gives a value lanes if the result at `index` has lanes.
+    /// Gives lanes to a value of the result at `index` if that result has lanes. Marks the result in `found` if the
+    /// value already has lanes.
     fn spread_result(&mut self, index: usize, value: Batched) -> Value {
         self.found[index] |= value.mapped;
         value.materialized_if(self.results[index], self.size).value

@@ -11,7 +11,7 @@ impl Bodied for Call {
         self.with_graphs(bodies).into()
     }
 
-    /// Returns no parameters, because derivatives come from the rule and never pass through the bodies.
+    /// Marks no parameter as active, because derivatives come from the rule and never pass through the bodies.
     fn active_params(&self, _: &[bool]) -> Vec<Vec<bool>> {
         self.bodies().into_iter().map(|body| vec![false; body.inputs().len()]).collect()
     }

@@ -1,11 +1,11 @@
 //! The derivatives of the call, computed by its rule.
 //!
 //! A rule for one mode also serves the other mode. It is linear in the tangents or cotangents that it receives, so it
-//! can be transposed, by differentiating it in reverse mode. JAX also transposes a `custom_jvp`, but rejects a
+//! can be transposed by differentiating it in reverse mode. JAX also transposes a `custom_jvp`, but rejects a
 //! `custom_vjp` in forward mode.
 //!
-//! The ops of the rule become ordinary nodes of the program, so second derivatives are computed by differentiating
-//! them. If the rule calls its own function, that call is one of these nodes.
+//! The ops of the rule become ordinary nodes of the program, and second derivatives are computed by differentiating
+//! these nodes. If the rule calls its own function, that call is one of these nodes.
 
 use super::*;
 use crate::derivative::{emit_transpose, no_derivative, no_record, primals};
@@ -94,8 +94,8 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(all)
 }
 
-/// Checks call-c4. Values captured only by `backward` are exempt: they are not inputs of the function, so they matter
-/// only for second derivatives.
+/// Checks call-c4. Values captured only by `backward` are exempt: they are not inputs of the function, so they affect
+/// only second derivatives.
 fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(usize) -> bool) -> Result<(), Failed> {
     for part in call.parts().iter().filter(|part| part.name != "backward") {
         for (number, operand) in part.captured.clone().enumerate() {

@@ -13,7 +13,7 @@
 //! - **call-c6** no result or residual has a size that is known only after a loop in the function has run.
 //! - **call-c7** in the graphs of a rule, `itself` calls the function with the same rule. For example, `forward` can
 //!   compute the function's results with `itself`, so that the rule also defines second derivatives. The arguments and
-//!   results of `itself` have the function's types. Neither the function nor the rule captures anything.
+//!   results of `itself` have the function's types. Neither the function nor the rule captures any values.
 //!
 //! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
 //! captures. A value that two graphs capture appears twice among the operands. Results: the results of the function.
@@ -38,7 +38,7 @@ pub struct Call {
     pub function: Arc<Graph>,
     /// The derivative rule of the function.
     pub rule: Rule,
-    /// The number of arguments. The remaining operands are captured values.
+    /// The number of arguments. The remaining operands are the captured values.
     pub arguments: usize,
 }
 
@@ -59,7 +59,7 @@ pub enum Rule {
         /// arguments.
         tangent: Arc<Graph>,
     },
-    /// The rule of the innermost call whose rule contains this call (call-c7).
+    /// The rule of the innermost enclosing call: the innermost one whose rule contains this call (call-c7).
     Itself,
 }
 
@@ -116,7 +116,7 @@ impl Call {
         Call { function: next(&self.function), rule: self.rule.map(next), arguments: self.arguments }
     }
 
-    /// Returns the rule, with this call in place of `itself`.
+    /// Returns the rule, with this call substituted for `itself`.
     pub(crate) fn unfolded_rule(&self) -> Rule {
         self.rule.map(|graph| graph.substitute_itself(self).map_or_else(|| graph.clone(), Arc::new))
     }
@@ -144,7 +144,7 @@ impl Call {
         self.parts().last().map_or(self.arguments, |part| part.captured.end)
     }
 
-    /// Returns the number of operands, excluding the last ones, which only `backward` captures.
+    /// Returns the number of operands, excluding the trailing operands that only `backward` captures.
     pub(crate) fn inputs(&self) -> usize {
         let parts = self.parts();
         parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
@@ -249,7 +249,7 @@ fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the parameter types of a graph are `own`, followed by the types of its captured values.
+/// Checks that the parameter types of a graph are the types in `own`, followed by the types of its captured values.
 fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &[TensorType]) -> Result<()> {
     let expected = [own.as_slice(), &inputs[part.captured.clone()]].concat();
     let (name, graph) = (part.name, part.graph);

@@ -6,8 +6,8 @@ use super::*;
 use crate::graph::{Replay, tracer};
 
 impl Graph {
-    /// Inlines the calls to functions with derivative rules, including calls in bodies. Removes nodes that only the
-    /// rules use, except nodes that may fail at run time. Returns `None` if the graph contains no such call.
+    /// Inlines the calls to functions with derivative rules, including calls in bodies. Removes nodes that only
+    /// derivative rules use, except nodes that may fail at run time. Returns `None` if the graph contains no such call.
     #[doc(hidden)]
     pub fn without_rules(&self) -> Result<Option<Graph>> {
         if !calls(self) {
@@ -34,7 +34,7 @@ impl Graph {
     }
 
     /// Returns the calls to `itself` in this graph, which belongs to a rule. Skips calls in the rules of inner calls,
-    /// where `itself` is the inner call.
+    /// where `itself` refers to the inner call.
     pub(crate) fn calls_of_itself(&self) -> Vec<Call> {
         let calls = |op: &Op| match op {
             Op::Call(call) if matches!(call.rule, Rule::Itself) => vec![call.clone()],

@@ -4,10 +4,10 @@
 //! along axis 0. A carry or a buffer has lanes if its initial value has lanes, or if a step adds them: see
 //! [`reach`](crate::ops::reach).
 //!
-//! If the number of steps differs between lanes, the loop runs the largest number of steps. If `until` differs between
-//! lanes, the loop runs until it has been true in every lane. A lane is active at step `t` if `t` is less than the
-//! lane's number of steps and no earlier step has ended the lane. This also holds for reverse loops. An inactive lane
-//! keeps its carries and its rows.
+//! If the number of steps differs between lanes, the loop runs as many steps as the longest lane. If `until` differs
+//! between lanes, the loop runs until it has been true in every lane. A lane is active at step `t` if `t` is less than
+//! the lane's number of steps and no earlier step has ended the lane. This also holds for reverse loops. An inactive
+//! lane keeps its carries and rows unchanged.
 //!
 //! A trace has one row for each step of the longest lane. Each lane's own rows come first, followed by zeros
 //! ([`ragged`](crate::vmap::ragged)). In a reverse loop, the initial rows of a buffer must follow each lane's own rows,
@@ -41,8 +41,8 @@ struct Steps {
 }
 
 impl Steps {
-    /// Determines the number of steps. Returns an error if the number differs between lanes in a way that cannot be
-    /// batched.
+    /// Determines the number of steps. Returns an error if the number differs between lanes, but the numbers of the
+    /// lanes are unknown.
     fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
@@ -63,8 +63,8 @@ impl Steps {
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
-            // Placing the initial rows after each lane's rows requires the symbol for the number of steps, so the
-            // symbol is bound before the loop.
+            // Placing the initial rows after each lane's rows requires the symbol for the number of steps, so an
+            // additional op binds the symbol before the loop.
             operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
         Ok(Steps { count, operand, by_lane: Some(counts) })
@@ -91,8 +91,8 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     fn batch(mut self, ends: bool) -> Result<Vec<Batched>, Failed> {
-        // If the number of steps differs between lanes, `until` differs too, because the step that ends one lane may
-        // not exist in another.
+        // If the number of steps differs between lanes, so does `until`, because the step that ends one lane may not
+        // exist in another.
         self.ends = ends || (self.steps.by_lane.is_some() && self.scan.until.is_some());
         self.mask()?;
         loop {
@@ -111,8 +111,8 @@ impl Lanes<'_> {
         self.ends || self.steps.by_lane.is_some()
     }
 
-    /// Gives lanes to all states if some lanes may finish before others. Returns an error if the loop returns only the
-    /// last rows of a trace, and a lane may have fewer rows.
+    /// Gives lanes to all states if some lanes may finish before the others. Returns an error if the loop returns only
+    /// the last rows of a trace, and a lane may have fewer rows.
     fn mask(&mut self) -> Result<(), Failed> {
         if !self.may_lanes_finish_early() {
             return Ok(());
@@ -282,7 +282,7 @@ impl Lanes<'_> {
         Ok(outputs)
     }
 
-    /// Selects the step's result in active lanes, and the old value in finished lanes.
+    /// Selects the step's result in active lanes and the old value in finished lanes.
     fn keep_old_if_done(&self, active: Option<Value>, result: Batched, old: Option<Batched>) -> Batched {
         match (active, old) {
             (Some(active), Some(old)) => select_lanes(active, self.size, result, old),

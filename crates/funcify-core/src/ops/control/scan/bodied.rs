@@ -50,13 +50,13 @@ impl Bodied for Scan {
 }
 
 impl Scan {
-    /// Returns `true` if the loop is needed only to bind the symbol for its number of steps.
+    /// Returns `true` if the loop's only use is to bind the symbol for its number of steps.
     fn is_needed_only_for_steps(&self, results: &[bool]) -> bool {
         !results.contains(&true) && self.until.is_none()
     }
 
-    /// Returns which buffers and carries are needed, because their results are used or a needed part of the body reads
-    /// them.
+    /// Returns which buffers and carries are needed, either because their results are used or because a needed part of
+    /// the body reads them.
     fn needed_states(&self, results: &[bool], body: &Need) -> Vec<bool> {
         or_flags(results, self.params().states(&body.inputs(&self.body)))
     }

@@ -1,4 +1,5 @@
-//! The main public function, `scan(init, xs, |carry, x| (carry, y))`, with the semantics and options of JAX.
+//! The main public function, `scan(init, xs, |carry, x| (carry, y))`, with the semantics and options of JAX's
+//! `lax.scan`.
 
 use std::convert::Infallible;
 
@@ -43,8 +44,8 @@ impl ScanOptions {
         self
     }
 
-    /// Runs the loop from the last row to the first. Row `t` of the ys still belongs to row `t` of the xs, and no data
-    /// is reversed.
+    /// Runs the loop from the last row to the first. Row `t` of the ys still corresponds to row `t` of the xs, and no
+    /// data is reversed.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
@@ -72,9 +73,9 @@ impl ScanOptions {
 
     /// Truncates backpropagation through time: only the last `steps` executed steps are differentiated.
     ///
-    /// Everything before these steps is treated as a constant. Rows of the sequences that only earlier steps read have
-    /// a gradient of zero, and so does the initial carry if there are earlier steps. Captured values receive only the
-    /// contributions of the last steps. Cotangents of earlier rows of the ys are ignored. If `steps` is 0, all
+    /// Everything before these steps is treated as a constant. Rows of the sequences that are read only by earlier
+    /// steps have a gradient of zero. So does the initial carry, if any earlier steps ran. Captured values receive only
+    /// the contributions of the last steps. Cotangents of earlier rows of the ys are ignored. If `steps` is 0, all
     /// gradients are zero. A loop that runs at most `steps` steps is differentiated in full.
     ///
     /// The option changes neither values nor forward-mode tangents. It corresponds to PyTensor's `truncate_gradient`.
@@ -125,7 +126,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C, X) -
     scan_with(ScanOptions::new(), init, xs, body)
 }
 
-/// Like [`scan()`], with options.
+/// Runs a [`scan()`] with the given options.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -169,8 +170,8 @@ pub fn map<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
     scan((), xs, |(), x| ((), body(x))).1
 }
 
-/// Runs a loop like [`scan_with`], with two additions. The body also returns an optional condition that ends the loop.
-/// `count`, if given, is an integer scalar that holds the number of steps.
+/// Runs a loop like [`scan_with`], with two additions: the body also returns an optional condition that ends the loop,
+/// and `count`, if given, is an integer scalar that holds the number of steps.
 #[track_caller]
 pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     at: &Place,
@@ -185,7 +186,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     results
 }
 
-/// Like [`repeat`], with a fallible body.
+/// Runs a loop like [`repeat`], but with a body that may fail.
 #[track_caller]
 pub(in crate::ops) fn try_repeat<C: Tree, X: Tree, Y: Tree, E>(
     at: &Place,
@@ -201,7 +202,7 @@ pub(in crate::ops) fn try_repeat<C: Tree, X: Tree, Y: Tree, E>(
     Ok((tree::rebuild(&init, &last), tree::rebuild(&ys, &traces)))
 }
 
-/// A loop whose body is still being traced.
+/// A loop whose body is being traced.
 struct OpenLoop<'a> {
     at: &'a Place,
     options: ScanOptions,

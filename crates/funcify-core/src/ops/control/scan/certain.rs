@@ -1,17 +1,17 @@
-//! Checks whether all rows that a loop needs are certain to exist.
+//! Checks whether all rows that a loop needs are guaranteed to exist.
 
 use super::*;
 use crate::graph::KnownSizes;
 
 impl Scan {
-    /// Like [`has_all_rows_given`](Scan::has_all_rows_given), without any known sizes.
+    /// Like [`has_all_rows_given`](Scan::has_all_rows_given), but assumes no known sizes.
     #[doc(hidden)]
     pub fn has_all_rows(&self, operands: &[&TensorType]) -> bool {
         self.has_all_rows_given(operands, &KnownSizes(&Sizes::new()))
     }
 
-    /// Returns `true` if scan-c3, scan-c6 and scan-c7 are certain to hold: the rows that the loop reads and returns
-    /// exist, and its number of steps is not negative. The body is not inspected, and may still fail.
+    /// Returns `true` if scan-c3, scan-c6 and scan-c7 are guaranteed to hold: the rows that the loop reads and returns
+    /// exist, and its number of steps is not negative. Does not inspect the body, which may still fail.
     #[doc(hidden)]
     pub fn has_all_rows_given(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         let places = self.operands();
@@ -28,7 +28,7 @@ impl Scan {
                 let given = operand.map(|operand| &operands[operand].shape[0]);
                 let is_returned = match buffer.returned {
                     Returned::All => true,
-                    // With an early exit, the buffer may have no rows except the initial ones.
+                    // With an early exit, the buffer may have only its initial rows.
                     Returned::Last(count) => {
                         let steps = if self.until.is_some() { Dim::from(0) } else { self.steps.clone() };
                         known.is_at_least(&buffer.rows(&steps, given), &Dim::from(count))

@@ -11,14 +11,14 @@ use std::fmt;
 /// [`ScanOptions::policy`](crate::ScanOptions::policy) and [`Recurrence::policy`](crate::Recurrence::policy) set the
 /// policy of one loop, for derivatives of every order.
 ///
-/// A *state* is a value that a step reads from earlier steps: a carry, or a row of a buffer. A trace that is a result,
-/// or that another op reads, exists anyway and is not stored a second time. Inner loops save their own residuals, by
-/// the same rules, when the backward pass runs the outer step again. Results of inner loops are never saved for all
-/// outer steps.
+/// A *state* is a value that a step reads from earlier steps: a carry, or a row of a buffer. A trace that is a result
+/// of the loop, or that another op reads, exists anyway and is not stored a second time. Inner loops save their own
+/// residuals, by the same rules, when the backward pass runs the outer step again. Results of inner loops are never
+/// saved for all outer steps.
 ///
 /// For the executed branch of a `cond` or `switch`, [`SaveDots`](CheckpointPolicy::SaveDots) and
-/// [`SaveAll`](CheckpointPolicy::SaveAll) save the values that they select, and `SaveCostly` acts like `SaveAll`. With
-/// the other policies, the backward pass runs the branch again.
+/// [`SaveAll`](CheckpointPolicy::SaveAll) save the values that they select in the branch. `SaveCostly` acts like
+/// `SaveAll`. With the other policies, the backward pass runs the branch again.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -42,15 +42,17 @@ pub enum CheckpointPolicy {
     SaveDots,
     /// Saves the states before and after each step, and values that are expensive to recompute. These are the values
     /// that the backward pass reads and that depend on a convolution, or on a matrix product with 32 terms or more.
-    /// Other values are recomputed, because in compiled loops this is cheaper than writing them to memory and reading
-    /// them back. The plug-ins that compile loops request this policy.
+    /// Other values are recomputed, because in compiled loops recomputing them is cheaper than writing them to memory
+    /// and reading them back. The plug-ins that compile loops request this policy.
     SaveCostly,
-    /// Saves the states, and all values that the backward pass reads. This policy recomputes the least.
+    /// Saves the states, and all values that the backward pass reads. The backward pass then recomputes as little as
+    /// possible.
     SaveAll,
     /// Saves the state before each segment of this many steps (0 counts as 1). The backward pass goes through the
     /// segments in reverse order. It runs the steps of each segment again, and saves their states. With `n` steps in
-    /// segments of `k`, about `n / k + k` states exist at a time. This number is smallest when `k` is the square root
-    /// of `n`. The remaining steps, fewer than `k`, are treated as in [`Recompute`](CheckpointPolicy::Recompute).
+    /// segments of `k`, about `n / k + k` states are in memory at a time. This number is smallest when `k` is the
+    /// square root of `n`. The remaining steps, fewer than `k`, are treated as in
+    /// [`Recompute`](CheckpointPolicy::Recompute).
     ///
     /// The number of steps may be a symbol, or a value that the program computes. `Recompute` replaces this policy for
     /// a loop that has an early exit (`until`), whose gradient is [truncated](crate::ScanOptions::truncate), or whose
@@ -58,7 +60,7 @@ pub enum CheckpointPolicy {
     Segments(usize),
     /// Saves states at several levels of nested segments, the longest segments first. For example, `[256, 32]` saves
     /// the state before every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps.
-    /// For each level, the steps run once more. With `l` levels, the number of saved states for `n` steps can be as low
+    /// Each level runs all steps one more time. With `l` levels, the number of saved states for `n` steps can be as low
     /// as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic in `n`.
     Levels(Vec<usize>),
     /// Chooses the policy for each loop: `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. Among

@@ -1,4 +1,4 @@
-//! `map` with options: processes rows one at a time, or in chunks of several rows with `vmap`.
+//! `map` with options: processes rows one at a time, or batches chunks of several rows with `vmap`.
 
 use super::build::{move_axis_to_front, repeat, step_count, try_repeat};
 use super::*;
@@ -53,11 +53,12 @@ impl MapOptions {
     }
 }
 
-/// Like [`map`](super::map), with options.
+/// Runs a [`map`](super::map) with the given options.
 ///
 /// With chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks. The
 /// remaining rows form a smaller chunk. If the number of rows is symbolic, the number of chunks is computed at run
-/// time, and the last chunk is padded with copies of the last row. The body then runs on that row more than once.
+/// time, and the last chunk is padded with copies of the last row. In that case, the body runs on the last row more
+/// than once.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

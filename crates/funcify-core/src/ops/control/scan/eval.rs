@@ -17,7 +17,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     scan.check_rows(&context.at, steps, |operand| inputs[operand].shape()[0])?;
 
     let mut held = MemoryReservation::empty();
-    // The rows of each buffer that have been given or written so far.
+    // The initial rows of each buffer, and the rows that the steps have written so far.
     let mut buffers: Vec<BTreeMap<usize, HostTensor>> = Vec::new();
     let mut lengths = Vec::new();
     for (buffer, operand) in scan.buffers.iter().zip(&operands.buffers) {
@@ -86,7 +86,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     Ok(outputs)
 }
 
-/// Returns a row, or the error for a violation of scan-c5 if the row was neither given nor written.
+/// Returns a row, or the error for a violation of scan-c5 if the row is not an initial row and no step has written it.
 fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: usize, row: usize) -> Result<HostTensor> {
     rows.get(&row).cloned().ok_or_else(|| Scan::missing_row(&context.at, index, row))
 }

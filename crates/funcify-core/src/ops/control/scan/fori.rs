@@ -1,9 +1,9 @@
-//! The counted loop, `fori_loop(lower, upper, init, |i, carry| carry)`, with the semantics of JAX.
+//! The counted loop, `fori_loop(lower, upper, init, |i, carry| carry)`, with the semantics of JAX's `lax.fori_loop`.
 
 use super::build::repeat;
 use super::*;
 
-/// A bound of a [`fori_loop`]: a number, a dimension, or an integer scalar that the program computes.
+/// A bound of a [`fori_loop`]: a constant, a dimension, or an integer scalar that the program computes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -106,7 +106,7 @@ pub fn fori_loop<C: Tree>(
     carry
 }
 
-/// Returns the number of integers from `lower` to `upper - 1`. Does not underflow for unsigned bounds.
+/// Returns the number of integers from `lower` to `upper - 1`. The subtraction does not underflow for unsigned bounds.
 #[track_caller]
 fn range_length(lower: Value, upper: Value) -> Value {
     upper.maximum(lower) - lower

@@ -16,14 +16,14 @@
 //! - A buffer becomes a full buffer G with the same rows. Initially, G is the cotangent of the final buffer. A backward
 //!   step reads `G[t+k]`, the cotangents of the rows written in step `t`, for k in `writes`. It then sets `G[t+k] := (k
 //!   in writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`, because an overwritten
-//!   row does not contribute to later results. If the buffer is a growing one, only the cotangents of its initial rows
-//!   are used at the end, so the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a
-//!   sit-sot has reads (0, 1) and writes (1), exactly as in PyTensor's `L_op`.
-//! - A buffer that no step reads becomes a sequence: the cotangent of its trace.
-//! - A sequence with one tap becomes a nit-sot, which is padded with zeros. A sequence with several taps becomes a full
-//!   buffer of sums.
-//! - A carry becomes a carry, and an invariant becomes a carry that sums its cotangents. Values that are not floats
-//!   have no cotangent.
+//!   row does not contribute to later results. For a growing buffer, only the cotangents of its initial rows are used
+//!   after the loop, so the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a sit-sot
+//!   has reads (0, 1) and writes (1), exactly as in PyTensor's `L_op`.
+//! - A buffer that no step reads becomes a sequence, which holds the cotangent of its trace.
+//! - A sequence with one tap becomes a nit-sot, whose trace is padded with zeros. A sequence with several taps becomes
+//!   a full buffer that accumulates sums.
+//! - A carry becomes a carry, and an invariant becomes a carry that accumulates its cotangents. Values that are not
+//!   floats have no cotangents.
 //!
 //! If the forward loop has an early exit, the backward loop covers only the steps that ran. With gradient truncation,
 //! the backward loop covers only the last steps of the forward loop: see [`span`](super::span). Row 0 of the backward
@@ -95,10 +95,10 @@ enum BackwardRead {
     Captured(Value),
 }
 
-/// The sequence or buffer of the backward loop that holds the cotangent of a forward buffer.
+/// The location of a forward buffer's cotangent in the backward loop.
 #[derive(Clone, Copy)]
 enum BufferCotangent {
-    /// None: the buffer has no cotangent.
+    /// The buffer has no cotangent.
     Nothing,
     /// A sequence, because no step reads the buffer.
     Sequence(usize),
@@ -106,7 +106,7 @@ enum BufferCotangent {
     Full(usize),
 }
 
-/// The sources of the values that a backward step reads, and the positions of the cotangents in the backward loop.
+/// The sources of the values that a backward step reads, and the locations of the cotangents in the backward loop.
 struct BackwardLayout {
     /// The sources of the parameters of the forward body.
     arguments: Vec<BackwardRead>,
@@ -116,9 +116,10 @@ struct BackwardLayout {
     buffers: Vec<BufferCotangent>,
     /// For each carry, the backward carry that holds its cotangent.
     carries: Vec<Option<usize>>,
-    /// For each sequence with several taps, the backward buffer that sums its cotangents, and that buffer's offsets.
+    /// For each sequence with several taps, the backward buffer that accumulates its cotangents, and that buffer's
+    /// offsets.
     sums: Vec<Option<(usize, Vec<usize>)>>,
-    /// For each invariant, the backward carry that sums its cotangents.
+    /// For each invariant, the backward carry that accumulates its cotangents.
     invariants: Vec<Option<usize>>,
 }
 
@@ -131,7 +132,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// Adds a tap of a tensor. Consecutive calls with the same tensor add taps to the same sequence.
+    /// Adds a tap that reads rows of a tensor. Consecutive calls with the same tensor add taps to the same sequence.
     fn read(&mut self, value: Value, offset: usize, name: String) -> BackwardRead {
         match self.sequences.last_mut().filter(|last| last.value.same_as(value)) {
             Some(last) => last.reads.push((offset, name)),
@@ -159,7 +160,7 @@ struct Found {
     carries: Vec<bool>,
     sums: Vec<bool>,
     invariants: Vec<bool>,
-    /// For each sequence with one tap and a cotangent, the type of a row of the cotangent.
+    /// For each sequence that has one tap and a cotangent, the type of a row of the cotangent.
     rows: Vec<Option<TensorType>>,
 }
 
@@ -220,7 +221,8 @@ impl<'a> Backward<'a> {
                 truncate: None,
                 ..self.scan.clone()
             },
-            // If the program computes the number of steps, the forward loop has already bound the symbol for it.
+            // If the program computes the number of steps, the forward loop has already bound the symbol for this
+            // number.
             count: None,
             sequences,
             buffers,
@@ -230,7 +232,7 @@ impl<'a> Backward<'a> {
     }
 
     /// Adds the reads that supply the arguments of a forward step. If the trace of a carry holds the values after each
-    /// step, and the backward loop may read them, the value after the current step is added to `residuals`.
+    /// step, and the backward loop may read them, also adds the value after the current step to `residuals`.
     fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, BackwardRead)>) -> Vec<BackwardRead> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());
@@ -280,7 +282,8 @@ impl<'a> Backward<'a> {
         arguments
     }
 
-    /// Adds the reads that supply the saved values of a forward step. Returns their sources, followed by `known`.
+    /// Adds the reads that supply the saved values of a forward step. Returns the sources of these values, followed by
+    /// `known`.
     fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, BackwardRead)>) -> Vec<(ValueId, BackwardRead)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
@@ -327,7 +330,7 @@ impl<'a> Backward<'a> {
         layout.carries.enumerate().map(of).collect()
     }
 
-    /// Adds the buffers that sum the cotangents of sequences with several taps.
+    /// Adds the buffers that accumulate the cotangents of sequences with several taps.
     fn sums_of_sequences(&self, draft: &mut Draft) -> Vec<Option<(usize, Vec<usize>)>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(number, operand): (usize, usize)| {
@@ -346,7 +349,7 @@ impl<'a> Backward<'a> {
         places.sequences.enumerate().map(of).collect()
     }
 
-    /// Adds the carries that sum the cotangents of invariants.
+    /// Adds the carries that accumulate the cotangents of invariants.
     fn sums_of_invariants(&self, draft: &mut Draft) -> Vec<Option<usize>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(operand, index): (usize, usize)| {
@@ -363,8 +366,8 @@ impl<'a> Backward<'a> {
         rows_from(rows, self.first_row(buffer))
     }
 
-    /// Returns `true` if the cotangent of a sequence is built from one row per step by padding with zeros. This
-    /// requires a sequence with a single tap, and padding that is provably non-negative on both sides.
+    /// Returns `true` if the cotangent of a sequence can be built by padding one row per step with zeros. This requires
+    /// that the sequence has a single tap, and that the padding is provably non-negative on both sides.
     fn is_placed(&self, sequence: usize) -> bool {
         let reads = &self.scan.sequences[sequence].reads;
         let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };
@@ -372,7 +375,7 @@ impl<'a> Backward<'a> {
         *offset == 0 || runs || self.rows_after_tap(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
     }
 
-    /// Returns the number of rows at the end of a sequence, after the last row that this tap reads.
+    /// Returns the number of rows that a sequence has after the last row that this tap reads.
     fn rows_after_tap(&self, sequence: usize, offset: usize) -> Dim {
         let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
         rows - &self.span.first - &self.span.steps - offset
@@ -502,7 +505,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Adds the contribution to the sum, unless the contribution is `None`.
+/// Adds the contribution to the sum, or returns the sum unchanged if the contribution is `None`.
 fn add_contribution(sum: Value, contribution: Option<Value>) -> Value {
     contribution.map_or(sum, |contribution| sum + contribution)
 }

@@ -1,6 +1,6 @@
 //! The forward-mode rule of the loop: a single loop carries values and tangents.
 //!
-//! Each sequence, buffer and carry that has a tangent is followed by its twin, which holds the tangent and has the same
+//! Each sequence, buffer and carry that has a tangent is followed by a twin, which holds the tangent and has the same
 //! taps. Tangents of invariants are invariants too. A buffer or a carry has a tangent if its initial value has one, or
 //! if a step adds one: see [`reach`](crate::ops::reach).
 

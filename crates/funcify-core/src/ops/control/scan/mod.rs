@@ -13,15 +13,15 @@
 //! - **scan-c2** `t` runs over `0..n`, in ascending order, or in descending order if `reverse` is set. Row indices are
 //!   the same in both orders, and no data is reversed.
 //! - **scan-c3** every row that the steps read or write is inside its tensor. The type rule proves this if the sizes
-//!   allow it; otherwise it is checked once the sizes are known.
+//!   allow it. Otherwise, the rows are checked once the sizes are known.
 //! - **scan-c4** the types of carries and of written rows exactly equal the types of the initial values.
-//! - **scan-c5** no step reads a row that was neither given nor written before. A buffer that starts empty is never
-//!   read, and is written at offset 0. A buffer that starts from `g` initial rows is written once per step, next to the
-//!   rows that it already has, and steps read only the `g` rows before the written one, in the order of the loop. A
-//!   full buffer has no restrictions.
+//! - **scan-c5** steps read only initial rows and rows that earlier steps have written. A buffer that starts empty is
+//!   never read, and is written at offset 0. A buffer that starts from `g` initial rows is written once per step, next
+//!   to the rows that it already has, and steps read only the `g` rows before the written one, in the order of the
+//!   loop. A full buffer has no restrictions.
 //! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol for `n`. With `until`, the loop
 //!   has an early exit. The body has an additional result, a boolean scalar, and `n` is the maximum number of steps:
-//!   the loop ends after the first step whose `until` is true. The rows that this step writes are kept. The loop binds
+//!   the loop ends after the first step whose `until` is true, and keeps the rows that this step writes. The loop binds
 //!   a symbol to the number of steps that ran. This symbol can be used only after the loop. Growing buffers have only
 //!   the rows of the steps that ran, in row order: a loop in ascending order omits the rows after them, and a loop in
 //!   descending order omits the rows before them. A full buffer keeps all its rows.
@@ -34,8 +34,8 @@
 //! Offsets are taps minus the smallest tap of all reads and writes, so they are never negative. The names sit-sot,
 //! mit-sot, ... exist only in the text form and in errors. A single code path handles all kinds of buffers.
 //!
-//! Operands, in order: the number of steps if it is an operand, the sequences, the initial rows of the buffers that
-//! have any, the initial carries, the invariants. Parameters of the body: the rows read from each sequence, the rows
+//! Operands, in order: the number of steps, if it is an operand; the sequences; the initial rows of the buffers that
+//! have any; the initial carries; the invariants. Parameters of the body: the rows read from each sequence, the rows
 //! read from each buffer, the carries, the invariants. Results of the body: the rows written to each buffer, the next
 //! carries, the `until` flag. Results of the loop: the buffers, the final carries.
 
@@ -99,10 +99,10 @@ impl Sequence {
 /// The rows that a buffer has before the first step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// None. The buffer grows to `n` rows (nit-sot).
+    /// No rows. The buffer grows to `n` rows (nit-sot).
     Empty,
-    /// This many rows, which are the first ones in the order of the loop: the leading rows or, in a reverse loop, the
-    /// trailing rows. The buffer grows by `n` rows (sit-sot, mit-sot).
+    /// This many rows, which come first in the order of the loop: the leading rows or, in a reverse loop, the trailing
+    /// rows. The buffer grows by `n` rows (sit-sot, mit-sot).
     Given(usize),
     /// All rows (mit-mot).
     Full,
@@ -113,7 +113,7 @@ pub enum Start {
 pub enum Returned {
     /// All rows.
     All,
-    /// Only this many rows, which are the last ones in the order of the loop.
+    /// Only this many rows, which come last in the order of the loop.
     Last(usize),
 }
 
@@ -179,8 +179,8 @@ pub struct Scan {
     /// `true` if operand 0 is an integer scalar that holds the number of steps. The loop then binds the symbol in
     /// `steps` to this operand (scan-c6).
     pub steps_operand: bool,
-    /// The symbol for the number of steps that ran, if the loop has an early exit. The body's last result then decides
-    /// when the loop ends (scan-c6).
+    /// The symbol for the number of steps that ran, if the loop has an early exit. The loop then ends after the first
+    /// step in which the body's last result is true (scan-c6).
     pub until: Option<Symbol>,
     /// `true` if `t` runs in descending order (scan-c2).
     pub reverse: bool,
@@ -196,7 +196,8 @@ pub struct Scan {
     pub unroll: usize,
     /// The loop's own checkpoint policy, if it has one. The policy does not change values.
     pub policy: Option<CheckpointPolicy>,
-    /// The number of last executed steps that reverse mode differentiates, or `None` for all steps (scan-c8).
+    /// The number of executed steps, counted from the end, that reverse mode differentiates, or `None` for all steps
+    /// (scan-c8).
     pub truncate: Option<usize>,
 }
 
@@ -320,7 +321,7 @@ impl Scan {
     }
 
     /// Returns the range of a buffer's rows that the loop returns when the loop's last `left_out` steps did not run
-    /// (scan-c6, scan-c7). `rows` is the number of rows after all steps.
+    /// (scan-c6, scan-c7). `rows` is the number of rows that the buffer has after all steps.
     pub fn returned_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
         let present = match (buffer.start, self.reverse) {
             (Start::Full, _) => 0..rows,
@@ -378,7 +379,7 @@ impl Scan {
         usize::try_from(count).map_err(|_| negative_steps(at, count))
     }
 
-    /// Returns the error for reading a buffer row that was neither given nor written.
+    /// Returns the error for reading a buffer row that is not an initial row and that no step has written.
     pub fn missing_row(at: &Place, buffer: usize, row: usize) -> Error {
         Error::Rows {
             at: at.boxed(),
@@ -395,7 +396,7 @@ fn negative_steps(at: &Place, count: impl std::fmt::Display) -> Error {
     at.step_count(reason, "give a number of steps that is 0 or more")
 }
 
-/// Hands out consecutive index ranges.
+/// A counter that allocates consecutive index ranges.
 struct Counter(usize);
 
 impl Counter {

@@ -1,4 +1,4 @@
-//! Assembles a loop from parts, for rules that transform one loop into another.
+//! Assembles a loop from parts, for rules that derive one loop from another.
 
 use super::*;
 
@@ -102,7 +102,8 @@ impl Parts {
     }
 }
 
-/// Binds a symbol to the value of an integer scalar, for the ops that follow, by adding a loop with an empty body.
+/// Binds a symbol to the value of an integer scalar, by adding a loop with an empty body. The ops that follow can use
+/// the symbol.
 pub(super) fn bind(count: Value, symbol: &Symbol) -> Result<(), Failed> {
     let scan = Scan { steps_operand: true, ..Scan::of(Graph::new(""), Dim::symbol(symbol)) };
     emit(scan, &[count]).map(drop)

@@ -1,5 +1,5 @@
 //! Predicts which states of a loop (buffers, then carries) have lanes, tangents or cotangents, by following the paths
-//! through its body. Converts flags between the operands, the states, and the body's parameters and results.
+//! through its body. Also converts flags between the operands, the states, and the body's parameters and results.
 
 use super::*;
 use crate::fixpoint::or_flags;

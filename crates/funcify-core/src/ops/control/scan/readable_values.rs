@@ -1,11 +1,11 @@
 //! Selects the values of a step that the backward loop may read from a trace instead of recomputing them.
 //!
 //! A recomputed value may differ from the original in its last bits, because a compiled loop may or may not fuse a
-//! product and a sum into a multiply-add, depending on the rest of its program. For most ops, such a difference does
-//! not matter. But a discontinuous op can distinguish two values that were equal in the forward loop. For example, if a
-//! maximum is read from a trace but its operand is recomputed, the maximum may equal none of the recomputed elements,
-//! and the gradient is lost. A discontinuous op therefore reads either all of its operands from traces, or none. An
-//! extremum is read from a trace only together with its operand, because its derivative rule compares the two.
+//! product and a sum into a multiply-add, depending on the surrounding code. For most ops, such a difference does not
+//! matter. However, a discontinuous op can distinguish two values that were equal in the forward loop. For example, if
+//! a maximum is read from a trace but its operand is recomputed, the maximum may not equal any of the recomputed
+//! elements, and the gradient is lost. A discontinuous op therefore reads either all of its operands from traces, or
+//! none. An extremum is read from a trace only together with its operand, because its derivative rule compares the two.
 
 use super::*;
 use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
@@ -65,14 +65,14 @@ fn is_discontinuous(body: &Graph, node: &Node) -> bool {
         Op::Binary(op) => matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign | Binary::Pow),
         Op::Reduce(_) | Op::Cumulative(_) | Op::Scatter(_) => is_extremum(&node.op),
         Op::NextAfter(_) | Op::Sort(_) => true,
-        // Bodies may contain discontinuous ops.
+        // The bodies of these ops may contain discontinuous ops.
         Op::Scan(_) | Op::Switch(_) | Op::While(_) | Op::AssociativeScan(_) | Op::Call(_) | Op::Custom(_) => true,
         _ => node.inputs.iter().any(is_float) && !node.outputs.iter().all(is_float),
     }
 }
 
-/// Returns `true` if recomputing the op may round differently. Moved elements and random bits are always reproduced
-/// exactly.
+/// Returns `true` if recomputing the op may round differently. Ops that move elements or compute random bits always
+/// reproduce their results exactly.
 fn rounds(op: &Op) -> bool {
     !op.is_movement()
         && !matches!(op, Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) | Op::BindSize(_) | Op::Threefry(_))

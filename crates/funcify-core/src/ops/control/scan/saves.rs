@@ -1,17 +1,17 @@
 //! The loop of a forward pass, and the residuals that it saves for the backward pass.
 //!
-//! The states are always saved. These are the carries before each step, and those rows of a full buffer that a step
-//! reads and a later step overwrites. All other rows that steps read are in the sequences and in the final buffers.
-//! [`CheckpointPolicy`] adds values that a step computes. A value that the loop stacks anyway, as one of its ys, is not
-//! saved a second time. If it is also the next value of a carry, its trace replaces the trace of that carry, and the
-//! value is not recomputed. Pruning removes residuals that the backward loop does not read.
+//! The states are always saved: the carries before each step, and each row of a full buffer that a step reads and a
+//! later step overwrites. All other rows that steps read are in the sequences and in the final buffers. The
+//! [`CheckpointPolicy`] selects additional values that a step computes. A value that the loop already stacks as one of
+//! its ys is not saved a second time. If it is also the next value of a carry, its trace replaces the trace of that
+//! carry, and the value is not recomputed. Pruning removes residuals that the backward loop does not read.
 
 use super::*;
 use crate::graph::{Output, Source};
 use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
 /// The smallest number of terms for which a matrix product counts as expensive. A product with fewer terms is
-/// recomputed, because this costs no more than writing it to memory and reading it back.
+/// recomputed, because recomputing it costs no more than writing it to memory and reading it back.
 const COSTLY_PRODUCT_TERMS: i64 = 32;
 
 /// The residuals that a loop saves for the backward pass. `T` is a value, or the index of a result of the loop.
@@ -130,8 +130,8 @@ fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopR
     (Scan { body: Arc::new(body.with_outputs(outputs)), buffers, ..scan.clone() }, record)
 }
 
-/// Returns `true` if an op of the body computes the value and another one reads it, in which case the backward loop may
-/// need it.
+/// Returns `true` if an op of the body computes the value and another op reads it. The backward loop may need such a
+/// value.
 fn is_read(body: &Graph, value: ValueId) -> bool {
     can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
 }
@@ -156,9 +156,9 @@ fn last_rows(scan: &Scan) -> Option<usize> {
 }
 
 /// Returns the values to save in a loop's body or in a branch. Excludes values that depend only on invariants. Also
-/// excludes the results of inner loops and of functions with derivative rules, because these run again and save their
-/// own residuals. The first `stepwise` parameters differ between steps. For a branch, `stepwise` is the total number of
-/// parameters.
+/// excludes the results of inner loops and of functions with derivative rules, because these loops and functions run
+/// again and save their own residuals. The first `stepwise` parameters differ between steps. For a branch, `stepwise`
+/// is the total number of parameters.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
@@ -177,7 +177,7 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
         node.outputs.iter().for_each(|output| differs[output.index()] = true);
         let is_costly = is_costly(body, node) || node.inputs.iter().any(|input| costly[input.index()]);
         node.outputs.iter().for_each(|output| costly[output.index()] = is_costly);
-        // Ops that only move elements are cheap to recompute.
+        // Reshapes, transposes and broadcasts are cheap to recompute.
         let is_work = match node.op.class() {
             OpClass::Movement(Movement::Reshape(_) | Movement::Transpose(_) | Movement::Broadcast(_)) => false,
             OpClass::Control(Control::Scan(_) | Control::While(_) | Control::Call(_)) => false,

@@ -1,19 +1,19 @@
 //! Rewrites a loop as an outer loop over segments, whose body is an inner loop over the steps of a segment.
 //!
 //! If the policy saves only the states between segments, reverse mode differentiates the rewritten loop. Reverse mode
-//! needs no special case for segments: the backward pass of the outer loop runs the body again, which is the inner
-//! loop, and pulls cotangents back through it. The remaining steps form a separate loop, which runs last.
+//! needs no special case for segments: the backward pass of the outer loop runs the inner loop again, and pulls
+//! cotangents back through it. The remaining steps form a separate loop, which runs last.
 //!
-//! A segment receives from the previous one: the carries; the last rows of each growing buffer, as many as the buffer
-//! has initial rows; and the rows of each full buffer that both segments may read or write. The other rows of a full
-//! buffer come from its operand, like the rows of a sequence. The rows that a segment completes are stacked.
+//! A segment receives from the previous segment: the carries; the last rows of each growing buffer, as many as the
+//! buffer has initial rows; and the rows of each full buffer that both segments may read or write. The other rows of a
+//! full buffer come from its operand, like the rows of a sequence. The rows that a segment completes are stacked.
 
 use super::chunked::join_chunks;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
 use super::*;
 
-/// The maximum number of steps of a segment. The limit prevents overflow in sizes.
+/// The maximum number of steps in a segment. The limit prevents sizes from overflowing.
 const MAX_SEGMENT_STEPS: usize = i32::MAX as usize;
 
 impl Scan {
@@ -46,8 +46,8 @@ impl Scan {
     }
 }
 
-/// Returns `true` if the types prove that all rows that the steps read or write exist. The rows are sliced for the
-/// segments before the loop can check this at run time.
+/// Returns `true` if the types prove that all rows that the steps read or write exist. This cannot be checked at run
+/// time, because the rows are sliced for the segments before the loop runs.
 fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     let places = scan.operands();
     let has = |operand: usize, reach: usize| {
@@ -64,7 +64,7 @@ fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
         })
 }
 
-/// Returns the number of rows of a buffer that a segment receives from the previous one.
+/// Returns the number of rows of a buffer that a segment receives from the previous segment.
 fn shared_rows(buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Empty => 0,
@@ -308,8 +308,8 @@ impl Segments<'_> {
                 next.push(None);
                 continue;
             }
-            // The shared rows are the last ones in the order of the loop. A growing buffer starts with its initial
-            // rows, which the previous steps have already completed.
+            // The shared rows come last in the order of the loop. A growing buffer starts with its initial rows, which
+            // the previous steps have already completed.
             let part = |start: Dim, limit: Dim| slice_rows(*rows, start, limit);
             let rest = count.clone() - shared;
             let is_growing = matches!(buffer.start, Start::Given(_));

@@ -1,8 +1,9 @@
-//! The steps that the backward loop covers: all steps that ran or, with gradient truncation, the last ones (scan-c8).
+//! The steps that the backward loop covers: all steps that ran or, with gradient truncation, the last of them
+//! (scan-c8).
 //!
 //! Everything that earlier steps computed is constant. Rows of sequences that only earlier steps read therefore have a
 //! gradient of zero. The same holds for rows of a full buffer that earlier steps have overwritten, and for the initial
-//! carry if there are earlier steps.
+//! carry if any earlier steps ran.
 
 use super::saves::slice_rows;
 use super::*;
@@ -83,7 +84,7 @@ pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Inverts [`rows_from`] for cotangents: prepends to `tail` the first `first` rows of `head`, or as many zero rows if
+/// Reverses [`rows_from`] for cotangents: prepends to `tail` the first `first` rows of `head`, or as many zero rows if
 /// `head` is `None`.
 pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {

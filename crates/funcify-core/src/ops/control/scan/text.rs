@@ -73,8 +73,8 @@ impl Printable for Scan {
     }
 }
 
-/// Returns the number that is subtracted from a buffer's offsets to print them as taps. With this shift, the written
-/// row of a growing buffer prints as `t`.
+/// Returns the shift that is subtracted from a buffer's offsets to print them as taps. With this shift, the written row
+/// of a growing buffer prints as `t`.
 fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
@@ -178,7 +178,7 @@ impl Scan {
         Ok(source)
     }
 
-    /// Adds a buffer to the loop, and returns the operand that holds the initial rows, if the buffer has any.
+    /// Adds a buffer to the loop, and returns the operand that holds its initial rows, if it has any.
     fn read_buffer(&mut self, line: &Line, reading: &Reading<'_>) -> Result<Option<ValueId>> {
         let index = self.buffers.len();
         let binder = described_result(line, index, reading)?;
@@ -191,7 +191,7 @@ impl Scan {
         };
         let buffer = |start| Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
         let possible: Vec<Buffer> = starts.into_iter().map(buffer).collect();
-        // Keeps the kinds of buffers whose number of rows matches the type. Several kinds may match.
+        // Keeps the kinds of buffers for which the number of rows matches the type. Several kinds may match.
         let of_length = |buffer: &&Buffer| {
             let length = Some(buffer.rows(&self.length(), rows.as_ref()));
             returned == Returned::All && binder.ty.shape.dims().first() == length.as_ref()

@@ -7,8 +7,8 @@ use super::*;
 /// first step whose `stop`, a boolean scalar, is true. The carry and the `y` of this step are kept. If `stop` is never
 /// true, the loop runs over all rows of `xs`.
 ///
-/// The ys have one row for each step that ran. The number of these steps is known only after the loop. It is the
-/// dimension `ys.dim(0)`, and [`size`](crate::size) converts it to a value. A compiled loop checks `stop` itself. In
+/// The ys have one row for each step that ran. The number of these steps is known only after the loop. This number is
+/// the dimension `ys.dim(0)`, which [`size`](crate::size) converts to a value. A compiled loop checks `stop` itself. In
 /// other programs, the host reads `stop` after each step.
 ///
 /// ```
@@ -28,10 +28,10 @@ pub fn scan_until<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C
     scan_until_with(ScanOptions::new(), init, xs, body)
 }
 
-/// Like [`scan_until`], with options. [`length`](ScanOptions::length) is the maximum number of steps.
+/// Runs a [`scan_until`] with the given options. [`length`](ScanOptions::length) sets the maximum number of steps.
 ///
-/// With [`reverse`](ScanOptions::reverse), the loop starts at the last row of `xs`. The ys then belong to the last rows
-/// of `xs`, in the order of the rows.
+/// With [`reverse`](ScanOptions::reverse), the loop starts at the last row of `xs`. The ys then correspond to the last
+/// rows of `xs`, in the order of the rows.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(results, expected);
     }
 
-    /// Builds running sums from zero that end with the first sum above 5.
+    /// Builds a loop of running sums, starting from zero, that ends with the first sum above 5.
     fn sums(options: ScanOptions) -> impl FnOnce(&Builder) -> (Value, Value) {
         |g| {
             let xs = g.input("xs", "f32[T]");

@@ -10,9 +10,9 @@ use crate::tree;
 /// The results can be any [`Tree`], with the same structure and types in both branches. Each closure is traced once,
 /// and may capture values of the enclosing graph.
 ///
-/// To avoid NaN in gradients, move a computation that may be invalid into the branch that uses its result. If the
-/// computation runs before the `cond` and that branch is not selected, the cotangent of its result is 0, and 0 times an
-/// infinite derivative is NaN.
+/// To avoid NaN in gradients, move any computation whose derivative may be infinite or NaN into the branch that uses
+/// its result. If the computation runs before the `cond` and that branch is not selected, the cotangent of its result
+/// is 0, and 0 times an infinite derivative is NaN.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -75,7 +75,7 @@ pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; 
     traced.finish(index, &structure)
 }
 
-/// The branches traced so far.
+/// The branches that have been traced so far.
 struct Traced {
     at: Place,
     branches: Vec<Result<ClosedBody, Failed>>,

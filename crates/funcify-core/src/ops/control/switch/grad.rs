@@ -1,11 +1,11 @@
 //! The derivatives of the switch: a switch on the same index, whose branches are the derivatives of the original
 //! branches.
 //!
-//! In both modes, only the selected branch runs. Reverse mode recomputes the values of the selected branch, except for
-//! the residuals that the forward pass saves according to [`CheckpointPolicy`], as in loops. The switch of the forward
-//! pass has an additional result for each value that a branch saves; the other branches return zeros for this result.
-//! Operands that the selected branch does not use have zero cotangents, so a branch that was not selected never
-//! contributes to a gradient, not even a NaN.
+//! In forward and reverse mode, only the selected branch runs. Reverse mode recomputes the values of the selected
+//! branch, except for the residuals that the forward pass saves according to [`CheckpointPolicy`], as in loops. The
+//! switch of the forward pass has an additional result for each value that a branch saves; the other branches return
+//! zeros for this result. Operands that the selected branch does not use have zero cotangents, so a branch that was not
+//! selected never contributes to a gradient, not even a NaN.
 
 use super::*;
 
@@ -57,8 +57,8 @@ impl Switch {
     }
 }
 
-/// Returns the values to save for each branch. If the host runs switches, recomputation is more expensive, so more
-/// values are saved.
+/// Returns the values to save for each branch. If the host runs switches, recomputing a branch is more expensive, so
+/// more values are saved.
 fn saved(switch: &Switch, vjp_options: &VjpOptions) -> Vec<Vec<ValueId>> {
     let policy = match &vjp_options.policy {
         CheckpointPolicy::SaveCostly if !vjp_options.stepwise => &CheckpointPolicy::SaveAll,
@@ -79,7 +79,7 @@ pub(super) fn vjp(
 ) -> Result<Cotangents, Failed> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let guess = switch.pulled(context.wrt, &given, &mut Vec::new());
-    // If the results of the switch were already known, the switch has no forward pass, and therefore no residuals.
+    // If the results of the switch were already known, the switch has no forward pass and therefore no residuals.
     let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
     let (connected, (op, values)) = guess.confirm(|connected, found| {

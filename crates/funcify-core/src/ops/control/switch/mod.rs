@@ -5,11 +5,11 @@
 //! - **switch-c2** all branches have the same number of results, of exactly the same types.
 //! - **switch-c3** only the selected branch runs.
 //!
-//! Operands, in order: the index, the operands of the first branch, those of the second, and so on. A value that two
-//! branches use appears twice among the operands. Results: the results of the selected branch.
+//! Operands, in order: the index, the operands of the first branch, the operands of the second branch, and so on. A
+//! value that two branches use appears twice among the operands. Results: the results of the selected branch.
 //!
 //! No backend has a lowering rule for the op. Unless the whole program is compiled, the host reads the index and runs
-//! the program of the branch.
+//! the program of the selected branch.
 
 mod batch;
 mod bodied;
@@ -21,7 +21,7 @@ use super::*;
 
 pub use build::{cond, switch};
 
-/// A choice among branches, by an index.
+/// A switch: an index operand selects the branch to run.
 #[derive(Clone, Debug)]
 pub struct Switch {
     /// The graphs of the branches.
@@ -42,8 +42,8 @@ impl Switch {
         self.branches.iter().map(take).collect()
     }
 
-    /// Traces new branches with `f`, and returns a switch between them with its operands. `f` receives the index, the
-    /// graph and the operand range of each old branch.
+    /// Traces new branches with `f`, and returns a switch between the new branches, with its operands. `f` receives the
+    /// index, the graph and the operand range of each old branch.
     fn retrace(
         &self,
         index: Value,

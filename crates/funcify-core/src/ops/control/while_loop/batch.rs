@@ -2,8 +2,8 @@
 //!
 //! If the condition is the same for all lanes, it is evaluated once, and only the step is batched. If the condition
 //! differs between lanes, the loop runs until it is false in every lane. A lane keeps its carries once its condition is
-//! false, as in JAX. An additional carry holds the condition of each lane. No lane runs more steps than it would on its
-//! own, so the bound stays the same (while-c3).
+//! false, as in JAX. An additional carry holds the condition of each lane. The batched loop runs as many steps as its
+//! longest lane, so the bound stays the same (while-c3).
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -26,7 +26,8 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
-        // A carry that a step returns with lanes must have lanes from the start, which may add lanes to other carries.
+        // A carry that a step returns with lanes must have lanes from the first step on, which may add lanes to other
+        // carries.
         let (_, body) = Guess::certain(self.carries.clone()).confirm(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)

@@ -4,8 +4,8 @@ use super::*;
 use crate::ops::scan::check_carry;
 use crate::tree;
 
-/// Runs `step` as long as `condition`, a boolean scalar, is true for the carry. Returns the last carry, or the initial
-/// carry if the condition is false at the start.
+/// Runs `step` on the carry while `condition`, which returns a boolean scalar, is true. Returns the last carry, or the
+/// initial carry if the condition is false at the start.
 ///
 /// The carry can be any [`Tree`]. The next carry must have the same structure and types as `init`. Each closure is
 /// traced once, and may capture values of the enclosing graph. The host reads the condition before each step. All
@@ -29,8 +29,8 @@ pub fn while_loop<C: Tree>(init: C, condition: impl FnOnce(C) -> Value, step: im
     trace(Place::new("while", Site::caller()), None, init, condition, step)
 }
 
-/// Like [`while_loop()`], but stops after at most `bound` steps, even if the condition is still true. Compilation with
-/// `LoopStrategy::Unroll` accepts the loop if the input sizes determine the bound.
+/// Runs a [`while_loop()`] that stops after at most `bound` steps, even if the condition is still true. Compilation
+/// with `LoopStrategy::Unroll` accepts the loop if the input sizes determine the bound.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -1,10 +1,11 @@
 //! The derivatives of the while loop.
 //!
-//! Forward mode: a single loop carries values and tangents. The condition reads only the values. A carry has a tangent
-//! if its initial value has one, or if a step adds one: see [`reach`](crate::ops::reach).
+//! In forward mode, a single loop carries values and tangents. The condition reads only the values. A carry has a
+//! tangent if its initial value has one, or if a step adds one: see [`reach`](crate::ops::reach).
 //!
-//! Reverse mode: the loop of the forward pass also counts its steps. The backward pass first runs the same steps again,
-//! as a scan with that number of steps. The scan saves the carries, and its reverse-mode rule computes the cotangents.
+//! In reverse mode, the loop of the forward pass also counts its steps. The backward pass first runs the same steps
+//! again, as a scan with that number of steps. The scan saves the carries, and its reverse-mode rule computes the
+//! cotangents.
 
 use super::*;
 use crate::derivative::{forward_body, no_record, primals};
@@ -45,7 +46,7 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(duals(last, &active, tangents))
 }
 
-/// Pairs each value with its tangent. Only the `active` values have one.
+/// Pairs each value with its tangent. Only the `active` values have tangents.
 fn duals(values: &[Value], active: &[bool], tangents: &[Value]) -> Vec<Dual> {
     let tangents = place_marked(active, tangents.iter().copied());
     values.iter().zip(tangents).map(|(primal, tangent)| Dual { primal: *primal, tangent }).collect()
@@ -92,13 +93,13 @@ impl While {
         }
     }
 
-    /// Given one item per operand of this op, returns one item per operand of [`as_loop`](While::as_loop).
+    /// Converts one item per operand of this op to one item per operand of [`as_loop`](While::as_loop).
     pub(in crate::ops) fn to_loop_operands<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
         let places = self.operands();
         [&[steps], &operands[places.carries], &operands[places.body]].concat()
     }
 
-    /// Given one item per operand of [`as_loop`](While::as_loop), returns one item per operand of this op.
+    /// Converts one item per operand of [`as_loop`](While::as_loop) to one item per operand of this op.
     pub(in crate::ops) fn split_loop_operands<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
         let places = self.operands();
         let (carries, body) = of_loop[1..].split_at(places.carries.len());
@@ -119,7 +120,7 @@ fn trace(
     trace_body("while", body.name(), &params, f)
 }
 
-/// Traces the condition of a loop that has additional carries, `extra`, which the condition ignores.
+/// Traces the condition of a loop with the additional carries `extra`, which the condition ignores.
 fn condition(op: &While, operands: &[Value], extra: &[(String, TensorType)]) -> Result<ClosedBody, Failed> {
     trace(op, &op.condition, extra, |values| {
         let places = op.operands();

@@ -1,15 +1,16 @@
-//! The while loop: runs a step as long as a condition is true.
+//! The while loop: runs a step while a condition is true.
 //!
 //! - **while-c1** the condition is evaluated before each step, and returns one boolean scalar.
 //! - **while-c2** the types of the carries exactly equal the types of the initial values.
 //! - **while-c3** a loop with a bound runs at most that many steps, even if the condition is still true.
 //!
 //! Operands, in order: the initial carries, the values that the condition captures, the values that the step captures.
-//! Parameters of the condition and of the step: the carries, then the captured values. Results: the final carries.
+//! Parameters of the condition and of the step: the carries, followed by the captured values. Results: the final
+//! carries.
 //!
 //! No backend has a lowering rule for the op: on every backend, the host reads the condition and runs the program of
-//! the step. If loops must be unrolled, the loop needs a bound that the input sizes determine. A loop without such a
-//! bound is rejected, because its number of steps depends on values.
+//! the step. Compilation with `LoopStrategy::Unroll` rejects a loop without a bound that the input sizes determine,
+//! because its number of steps depends on values.
 
 mod batch;
 mod bodied;
@@ -23,7 +24,7 @@ pub use build::{while_loop, while_loop_bounded};
 
 use crate::cancel::{ActiveHandles, Progress};
 
-/// A loop that runs as long as a condition is true.
+/// A loop that runs while a condition is true.
 #[derive(Clone, Debug)]
 pub struct While {
     /// The graph that computes the condition from the carries.

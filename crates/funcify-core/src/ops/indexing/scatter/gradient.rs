@@ -1,9 +1,9 @@
 //! Derivatives of a scatter in the modes `mul`, `max` and `min`.
 //!
-//! The derivative of a product with respect to an update is the product of the element and all its other updates. It
-//! is computed without division, so derivatives of every order are correct at zeros. The derivative of a maximum is
+//! The derivative of a product with respect to an update is the product of the element and all its other updates. It is
+//! computed without division, so derivatives of every order are correct at zeros. The derivative of a maximum is
 //! divided equally among the element and the updates that equal the maximum, as in PyTorch's `scatter_reduce`. If the
-//! result is NaN, so are its derivatives with respect to the element and all its updates.
+//! result is NaN, its derivatives with respect to the element and all its updates are NaN too.
 
 use super::{Scatter, ScatterMode};
 use crate::derivative::{Cotangents, VjpContext, add};
@@ -12,7 +12,7 @@ use crate::ops::indexing::gather::clamped;
 use crate::types::{DType, Dim};
 use crate::value::{self, Value, concat, full, select};
 
-/// A scatter in a combining mode, with its operands.
+/// A scatter in the mode `mul`, `max` or `min`, with its operands.
 #[derive(Clone, Copy)]
 pub(super) struct Combining {
     op: Scatter,
@@ -36,11 +36,11 @@ impl Combining {
         self.indices.ge(0) & self.indices.cast(DType::I64).lt(size)
     }
 
-    /// Returns, for each update, the entry of `of_elements` for the element that it updates. If the update's index is
-    /// out of range, the returned value is meaningless.
+    /// Returns, for each update, the entry of `of_elements` for the element that it updates. The entry is meaningless
+    /// for an update whose index is out of range.
     pub(super) fn of_updates(&self, of_elements: Value) -> Value {
         let axis = self.axis();
-        // The axis may be empty. All indices are then out of range, and read the padding.
+        // The axis may be empty, in which case all indices are out of range, and read the padding.
         let is_filled = self.x.dim(axis).is_at_least(&Dim::from(1)) == Some(true);
         let of_elements = if is_filled { of_elements } else { of_elements.pad(axis, 0, 1, 0.0) };
         of_elements.gather(axis, clamped(self.indices, &of_elements.dim(axis)))

@@ -1,7 +1,7 @@
-//! `scatter`: copies a tensor, and applies each update to one element along an axis.
+//! `scatter`: copies a tensor and applies each update to the element at an index along one axis.
 //!
 //! As in StableHLO, an update whose index is out of range is skipped. Updates with the same index are applied in
-//! row-major order, so the last `set` wins.
+//! row-major order, so the last `set` determines the element.
 
 mod gradient;
 
@@ -18,13 +18,13 @@ use gradient::Combining;
 pub enum ScatterMode {
     /// The update replaces the element.
     Set,
-    /// The update is added to the element; integers wrap.
+    /// The update is added to the element. Integers wrap.
     Add,
-    /// The element is multiplied by the update; integers wrap.
+    /// The element is multiplied by the update. Integers wrap.
     Mul,
-    /// The update replaces the element if the update is larger; NaN wins.
+    /// The update replaces the element if the update is larger. NaN propagates.
     Max,
-    /// The update replaces the element if the update is smaller; NaN wins.
+    /// The update replaces the element if the update is smaller. NaN propagates.
     Min,
 }
 
@@ -56,11 +56,11 @@ impl ScatterMode {
     }
 }
 
-/// The op `scatter(x, indices, updates)`: `x[i,indices[i,j,k],k] := updates[i,j,k]` for axis 1 of three. `indices` and
-/// `updates` have the shape of `x`, except along `axis`.
+/// The op `scatter(x, indices, updates)`. For axis 1 of three, it computes `x[i,indices[i,j,k],k] := updates[i,j,k]`,
+/// or combines the two values, depending on `mode`. `indices` and `updates` have the shape of `x`, except along `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scatter {
-    /// The axis.
+    /// The axis to index.
     pub axis: usize,
     /// The effect of an update on its element.
     pub mode: ScatterMode,
@@ -129,7 +129,8 @@ impl OpRules for Scatter {
         let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
         let of_set = || {
-            // If several updates set the same element, only the last one has a derivative. `last` is its position.
+            // If several updates set the same element, only the last update has a derivative. `last` is the position of
+            // that update.
             let positions = along(iota(indices.dim(axis), DType::I64), self.axis, &indices.shape());
             let none = full(x.shape(), DType::I64, -1.0);
             let last = scatter.of_updates(none.scatter(axis, indices, positions, ScatterMode::Set));

@@ -2,13 +2,14 @@
 //!
 //! A convolution is linear in its operand and in its kernel. The transpose with respect to the operand exchanges
 //! `strides` and `input_dilation`. The transpose with respect to the kernel exchanges `strides` and `dilation`, and
-//! also the batch axis and the channel axis (like JAX's `_conv_general_dilated_transpose_lhs` and `_rhs`).
+//! also exchanges the batch axis and the channel axis. Both follow JAX's `_conv_general_dilated_transpose_lhs` and
+//! `_rhs`.
 
 use super::Conv;
 use crate::ops::rules::*;
 
 impl Conv {
-    /// Computes the cotangent of the operand from that of the result. `x` is the operand's shape.
+    /// Computes the cotangent of the operand from the cotangent of the result. `x` is the operand's shape.
     #[doc(hidden)]
     pub fn input_transpose(&self, x: &Shape, kernel: Value, cotangent: Value) -> Value {
         let window = kernel.shape();
@@ -34,7 +35,7 @@ impl Conv {
         op.of(cotangent, flipped)
     }
 
-    /// Computes the cotangent of the kernel from that of the result. `kernel` is the kernel's shape.
+    /// Computes the cotangent of the kernel from the cotangent of the result. `kernel` is the kernel's shape.
     #[doc(hidden)]
     pub fn kernel_transpose(&self, kernel: &Shape, x: Value, cotangent: Value) -> Value {
         let mut op =
@@ -55,8 +56,9 @@ fn expect_dilated_size(size: &Dim, step: usize) -> Dim {
     dilated_size(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }
 
-/// Exchanges axes 0 and 1, separately for each group. `axis`, which is 0 or 1, consists of `groups` runs. In the
-/// result, `axis` has the length of the other axis times `groups`, and the other axis has the length of a run.
+/// Exchanges axes 0 and 1, separately for each group. `axis`, which is 0 or 1, consists of `groups` runs of equal
+/// length. In the result, `axis` has the length of the other axis times `groups`, and the other axis has the length of
+/// a run.
 fn swap_channels_in_groups(value: Value, axis: usize, groups: &Dim) -> Value {
     let shape = value.shape();
     let run = shape[axis].divided_by(groups).expect("the type rule checks that the groups divide the channels");

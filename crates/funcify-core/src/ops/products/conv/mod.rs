@@ -1,14 +1,14 @@
 //! `conv`: convolutions over one or two spatial axes. As usual in machine learning, these are cross-correlations.
 //!
-//! Layouts are PyTorch's: the operand is `[N, C, spatial..]`, the kernel `[O, C/groups, window..]`, the result
-//! `[N, O, spatial..]`. The attributes are StableHLO's, each with one entry per spatial axis.
+//! Layouts follow PyTorch: the operand is `[N, C, spatial..]`, the kernel is `[O, C/groups, window..]`, and the result
+//! is `[N, O, spatial..]`. The attributes follow StableHLO, and have one entry per spatial axis.
 //!
 //! Along each spatial axis, the operand is first dilated: `input_dilation - 1` zeros are inserted between neighbouring
 //! elements. Then `low` zeros are added before the first element and `high` zeros after the last one; negative numbers
-//! remove elements. The window, whose elements are `dilation` apart, is applied at every `stride`-th position where it
-//! fits. The added zeros take part in the products: multiplied by an infinite element of the kernel, they yield NaN.
-//! The channels are split into `groups` runs of equal length. Run `i` of the result channels is computed from run `i`
-//! of the operand's channels.
+//! remove elements. The window, whose elements are `dilation` apart, is applied at every `stride`-th position at which
+//! it fits. The added zeros are multiplied like any other element, so a zero times an infinite element of the kernel
+//! yields NaN. The channels are split into `groups` runs of equal length. Run `i` of the result channels is computed
+//! from run `i` of the operand's channels.
 //!
 //! Sizes may be symbolic. A spatial axis of symbolic size requires a stride and an input dilation of 1. If the dilated
 //! window is longer than the padded axis by one element, the result is empty; if it is longer by more, the op is
@@ -56,7 +56,7 @@ impl<const D: usize> Default for ConvOptions<D> {
     }
 }
 
-/// A convolution. Each list has one entry for each spatial axis.
+/// A convolution. Each list of attributes has one entry for each spatial axis.
 #[derive(Clone, Debug)]
 pub struct Conv {
     /// The stride of the window.

@@ -7,7 +7,7 @@ use crate::error::{Place, Result};
 use crate::ops::dilated_size;
 use crate::types::{Dim, Shape, Sizes};
 
-/// The range of a dilated axis that is kept, and the number of zeros around it.
+/// The padding of a dilated axis: the range of the axis that is kept, and the number of zeros around that range.
 #[doc(hidden)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Padding {
@@ -61,7 +61,7 @@ impl Conv {
     #[doc(hidden)]
     pub fn padding(&self, at: &Place, axis: usize, size: usize, sizes: &Sizes) -> Result<Padding> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
-        // Needs 128 bits, because `low` and `high` may be at opposite ends of the 64-bit range.
+        // Uses 128 bits, because `low` and `high` may be at opposite ends of the 64-bit range.
         let (low, high) = (i128::from(value(&self.low[axis])?), i128::from(value(&self.high[axis])?));
         let spread = if size == 0 { 0 } else { (size as i128 - 1) * self.input_dilation[axis] as i128 + 1 };
         let (start, end) = ((-low).clamp(0, spread), (spread + high).clamp(0, spread));
@@ -77,7 +77,7 @@ impl Conv {
         })
     }
 
-    /// Returns the operand's index for a position of the dilated axis, or `None` if the position holds a zero.
+    /// Returns the index in the operand for a position on the dilated axis, or `None` if that position holds a zero.
     pub(super) fn source(&self, axis: usize, position: i64, size: usize) -> Option<usize> {
         let dilation = self.input_dilation[axis] as i64;
         let source = usize::try_from(position / dilation).ok()?;

@@ -1,8 +1,8 @@
-//! A builder for loops with taps, with the semantics of PyTensor.
+//! A builder for loops with taps, with the semantics of PyTensor's `scan`.
 //!
 //! Each sequence, state, buffer and carry has a handle. In the body, [`Step::read`] returns the rows at a handle's
 //! taps, in the order in which the taps were declared, and [`Step::write`] sets the values that the step writes. The
-//! values that the body returns are stacked, as outputs without state (nit-sot).
+//! values that the body returns are stacked, and later steps cannot read them (nit-sot).
 
 mod step;
 
@@ -86,7 +86,7 @@ impl Default for Recurrence {
 }
 
 impl Recurrence {
-    /// Creates a recurrence with no sequences, states, buffers or carries.
+    /// Creates a recurrence without sequences, states, buffers or carries.
     #[track_caller]
     pub fn new() -> Self {
         Recurrence {
@@ -131,7 +131,7 @@ impl Recurrence {
         self
     }
 
-    /// Reads the sequences from the last row to the first. Traces remain in the order of the steps.
+    /// Makes the steps read the sequences from the last row to the first. Traces remain in the order of the steps.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -218,7 +218,7 @@ impl Recurrence {
     }
 
     /// Adds a state whose earlier values are read through negative taps. If the smallest tap is `-m`, row `j` of `init`
-    /// takes the place of the value of step `j - m`. Rows of `init` after the first `m` rows are ignored.
+    /// serves as the value of step `j - m`. All rows of `init` after the first `m` are ignored.
     #[track_caller]
     pub fn mit_sot<const N: usize>(&mut self, init: Value, taps: [i64; N]) -> State<N> {
         let name = format!("state {}", self.buffers.len());
@@ -391,8 +391,8 @@ impl Recurrence {
         fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
-    /// Returns the number of steps that the user set. If the user set none, returns the number that the full buffers
-    /// allow or, without full buffers, the number that the sequences allow.
+    /// Returns the number of steps that the user set. If the user did not set a number, returns the number that the
+    /// full buffers allow or, without full buffers, the number that the sequences allow.
     fn step_count(&self) -> Steps {
         if let Some(steps) = &self.steps {
             return steps.clone();

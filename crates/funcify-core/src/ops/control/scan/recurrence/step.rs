@@ -28,7 +28,7 @@ pub struct Carry<T> {
     pub(super) tree: T,
 }
 
-/// The step of a recurrence, while its body is traced.
+/// A step of a recurrence, through which the body reads and writes values while it is traced.
 pub struct Step<'a> {
     pub(super) recurrence: &'a Recurrence,
     pub(super) values: Vec<Value>,
@@ -47,7 +47,7 @@ pub trait Readable {
 
 /// A handle that [`Step::write`] accepts.
 pub trait Writable {
-    /// The values that [`Step::write`] takes.
+    /// The values that [`Step::write`] accepts.
     type Rows;
     #[doc(hidden)]
     fn write(&self, step: &mut Step<'_>, rows: Self::Rows);
@@ -66,7 +66,7 @@ impl Step<'_> {
     }
 
     /// Ends the loop after the first step in which `stop`, a boolean scalar, is true. If the body calls this method
-    /// several times, the loop ends as soon as any of the conditions is true.
+    /// several times, the loop ends after the first step in which any of the conditions is true.
     ///
     /// The rows that the last step writes are kept. Traces have only the rows of the steps that ran, and full buffers
     /// keep all their rows.
@@ -228,7 +228,7 @@ impl<Y> Outcome<Y> {
         }
     }
 
-    /// Returns the trace of a state, preceded by its initial rows.
+    /// Returns the initial rows of a state, followed by its trace.
     pub fn trace_with_init<const N: usize>(&self, state: &State<N>) -> Value {
         self.buffers[state.0]
     }

@@ -15,7 +15,7 @@ pub(crate) fn test() -> Outcome {
         && build::funcify(&words("status --check"))?)
 }
 
-/// Checks formatting, lints and documentation, and checks the crate `funcify` with each feature separately.
+/// Checks formatting, lints, documentation and packages, and checks the crate `funcify` with each feature separately.
 pub(crate) fn lint() -> Outcome {
     Ok(cargo(&["fmt", "--all", "--check"])?
         && cargo(&[&["fmt", "--check"][..], &TIDY].concat())?
@@ -33,7 +33,8 @@ pub(crate) fn lint() -> Outcome {
             "warnings",
         ])?
         && cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &["doc", "--workspace", "--no-deps"])?
-        && features()?)
+        && features()?
+        && package(&words("--no-verify"))?)
 }
 
 /// The option that selects the manifest of the tidy program, which is a separate workspace.
@@ -56,6 +57,18 @@ pub(crate) fn features() -> Outcome {
         all = all && cargo(&[&package[..], &["--features", feature]].concat())?;
     }
     Ok(all)
+}
+
+/// The packages of the workspace that are never published.
+const UNPUBLISHED: [&str; 5] =
+    ["funcify-benches", "funcify-examples", "funcify-model-tests", "funcify-tests", "xtask"];
+
+/// Packages all crates that are published. Without `--no-verify`, it also builds each of them from its package.
+pub(crate) fn package(arguments: &[String]) -> Outcome {
+    let excluded = UNPUBLISHED.iter().flat_map(|name| ["--exclude", name]);
+    let arguments = arguments.iter().map(String::as_str);
+    let all = ["package", "--workspace", "--allow-dirty", "--quiet"].into_iter().chain(excluded).chain(arguments);
+    cargo(&all.collect::<Vec<_>>())
 }
 
 /// Runs the examples with these arguments. With `--compare`, which measures times, builds them in release mode.

@@ -27,8 +27,9 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; the first eight describe their arguments
   weights      Compare layers and models with other libraries, and write the tables of differences
   fuzz-text    Fuzz the text parser with `cargo-fuzz`; takes libFuzzer options, such as `-max_total_time=600`
   test         Check everything that a change must pass: tidy, tests, conformance, examples, STATUS.md
-  lint         Check format, lints and documentation, and build `funcify` with each feature separately
+  lint         Check format, lints, documentation and packages, and build `funcify` with each feature separately
   features     Build the crate `funcify` with each of its features separately
+  package      Build each published crate from its package; `--no-verify` only makes the packages
   ci           Run `lint`, then `test`
   tidy         Check rules that people forget: module docs, file lengths, layers, lists of ops, stubs
 ";
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         "test" => check::test(),
         "lint" => check::lint(),
         "features" => check::features(),
+        "package" => check::package(arguments),
         "ci" => check::lint().and_then(|clean| Ok(clean && check::test()?)),
         "tidy" => check::tidy(arguments),
         "help" | "--help" | "-h" => {

@@ -23,7 +23,7 @@ pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) 
     subjects.iter().flat_map(|subject| [*subject, earlier(subject)]).collect()
 }
 
-/// The suffix in the name of a subject of an earlier build.
+/// The suffix of the names of subjects that run in the earlier build.
 const EARLIER_SUFFIX: &str = ", before";
 
 /// Prints each row whose time differs by more than [`ALLOWED`], and a summary. Returns `false` if a row is slower by

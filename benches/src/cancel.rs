@@ -41,7 +41,7 @@ enum Size {
 }
 
 impl Size {
-    /// Returns the number of steps of a loop of this size. A loop of `steps` steps runs for several seconds.
+    /// Returns the number of steps of a loop of this size: one, or `steps`, which take several seconds.
     fn of(self, steps: usize) -> usize {
         if self == Size::Step { 1 } else { steps }
     }

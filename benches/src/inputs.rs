@@ -84,7 +84,7 @@ impl BurnInputs {
         Ok(uploaded)
     }
 
-    /// Returns all inputs in the order of the graph's inputs.
+    /// Returns all tensors, in the order of the graph's inputs.
     pub(crate) fn in_order(&self, graph: &Graph) -> Vec<AnyTensor> {
         let named = (0..graph.inputs().len()).map(|index| graph.input_name(index));
         named.map(|name| self.floats.get(name).unwrap_or_else(|| &self.integers[name]).clone()).collect()

@@ -56,8 +56,8 @@ struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Only compare the CPU engine with JAX on programs of many kinds: those whose times developers of the engine may
-    /// look at (`open`), those that are set aside (`aside`), or both (`all`). The first run builds a Python environment
-    /// under `target/bench`.
+    /// look at (`open`), the held-out ones (`aside`), or both (`all`). The first run builds a Python environment under
+    /// `target/bench`.
     #[arg(long, value_name = "HALF", num_args = 0..=1, default_missing_value = "all")]
     generality: Option<Half>,
     /// Also run the sizes for the plots of time and memory growth.

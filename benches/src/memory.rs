@@ -21,7 +21,7 @@ pub(crate) struct MemoryBaseline {
 }
 
 impl MemoryBaseline {
-    /// Resets the peaks, and records the memory in use.
+    /// Resets the allocator's peak and the system's, and records the memory in use.
     pub(crate) fn now() -> MemoryBaseline {
         ALLOCATOR.reset_peak_usage();
         // Resets the peak resident set size to the current size (on Linux, see proc_pid_clear_refs(5)).
@@ -35,14 +35,14 @@ impl MemoryBaseline {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// Returns the same peak as measured by the system, in bytes with page granularity, or `None` if the system does
-    /// not report it.
+    /// Returns the peak resident memory since this baseline, minus the memory at the baseline, in bytes, or `None` if
+    /// the system does not report it.
     pub(crate) fn resident(&self) -> Option<usize> {
         Some(read_status("VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
-/// Reads a value, in bytes, from `/proc/self/status`, which only Linux has.
+/// Reads a value, in bytes, from `/proc/self/status`. Returns `None` on systems other than Linux, which lack this file.
 fn read_status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -15,7 +15,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Returns a set of peers in which none is available.
+    /// Returns a value without any workers, for runs without `--peers`.
     pub(crate) fn none() -> Peers {
         let absent = || Err("only with `--peers`".to_string());
         Peers { python: absent(), rlx: absent() }
@@ -26,8 +26,8 @@ impl Peers {
         Peers { python: python(root), rlx: Err("not needed".into()) }
     }
 
-    /// Builds the environment and the program, or reuses earlier builds. If a build fails, prints a message and
-    /// continues without that peer.
+    /// Builds the Python environment and the rlx worker, or reuses earlier builds. If a build fails, prints a message
+    /// and continues without that worker.
     pub(crate) fn make(root: &Path) -> Peers {
         let python = python(root);
         let target = root.join("target/bench/rlx");

@@ -19,10 +19,10 @@ pub(crate) struct Measurement {
     pub(crate) cpu_s: f64,
     /// The interquartile range of the wall times, relative to the median, or `None` for a single run.
     pub(crate) spread: Option<f64>,
-    /// The peak memory of a run, excluding inputs and program, as measured by the allocator if possible, and
+    /// The peak memory of a run, excluding the inputs and the program, as measured by the allocator if possible, and
     /// otherwise by the system.
     pub(crate) peak_bytes: Option<u64>,
-    /// The same peak, as measured by the system.
+    /// The peak memory of a run, excluding the inputs and the program, as measured by the system.
     pub(crate) system_bytes: Option<u64>,
     /// The ratio of this subject's shortest run to that of the handwritten loop in the same library.
     pub(crate) ratio_to_hand_written: Option<f64>,
@@ -62,12 +62,12 @@ impl Samples {
         self.wall.len()
     }
 
-    /// Returns the total time of all runs.
+    /// Returns the total wall time of all runs.
     pub(crate) fn total(&self) -> f64 {
         self.wall.iter().sum()
     }
 
-    /// Returns the shortest time.
+    /// Returns the shortest wall time, or `None` if the subject has not run.
     pub(crate) fn low(&self) -> Option<f64> {
         self.wall.iter().copied().reduce(f64::min)
     }

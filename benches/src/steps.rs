@@ -19,8 +19,9 @@ use funcify_cpu::{Cpu, OnSlices};
 
 use crate::compare::largest_difference;
 
-/// The maximum allowed difference between a step and the scan, relative to the scan's largest element. A matrix product
-/// with a single row sums its terms in a different order than a product with the rows of several steps.
+/// The maximum allowed difference between the outputs of a step and of the scan, relative to the scan's largest
+/// element. A matrix product with a single row sums its terms in a different order than a product with the rows of
+/// several steps.
 const MAX_DIFFERENCE: f64 = 1e-5;
 
 /// The number of input and output features of each layer.
@@ -62,7 +63,7 @@ fn layers() -> Result<[(&'static str, Graph); 4]> {
     ])
 }
 
-/// Removes the last states from the outputs of a layer, because the stepper keeps them itself.
+/// Returns the graph of a layer without its last states as outputs, because the stepper keeps the states itself.
 fn without_last_states(layer: &Graph) -> Result<Graph> {
     Ok(Graph::build(layer.name(), |g| {
         let inputs = (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index)));

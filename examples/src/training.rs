@@ -18,7 +18,7 @@ const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 /// The loop implementation that a model uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
-    /// The plug-in of funcify, which is a single op of the framework's autodiff.
+    /// funcify's plug-in, which runs the loop as a single op of the framework's autodiff.
     Plugin,
     /// A loop over the framework's ops, whose autodiff records every op of every step.
     Own,
@@ -64,10 +64,10 @@ impl Schedule {
     }
 }
 
-/// Trains the model that `start` builds, with funcify's loop.
+/// Trains the model that `start` builds, with funcify's loop. Returns the model and the loss of each step.
 ///
 /// First checks that the losses of both loops agree when they start from the same weights. With `--compare`, measures
-/// both loops instead of training, and returns no model.
+/// both loops instead of training, and returns `None`.
 pub(crate) fn train<T: Training>(
     run: &Run,
     schedule: Schedule,

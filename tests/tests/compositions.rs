@@ -38,7 +38,7 @@ use Composition::{Loop, None as Bare, OfItself, OtherDtype, OtherShape, Right, T
 
 const COMPOSITIONS: [Composition; 7] = [Right, Bare, OtherDtype, OtherShape, TwoResults, OfItself, Loop];
 
-/// `shift {composition=0}`: `x + 1`, without a kernel on any backend.
+/// The op `shift {composition=0}`, which computes `x + 1` and has no kernel on any backend.
 #[derive(Clone, Copy, Debug)]
 struct Shift(Composition);
 
@@ -94,7 +94,7 @@ impl CustomOp for Shift {
     }
 }
 
-/// `count`: `x + 1`, with a kernel on `cpu` that counts how often it is called.
+/// The op `count`, which computes `x + 1`. Its kernel on `cpu` counts its calls.
 #[derive(Clone, Copy, Debug)]
 struct Count;
 

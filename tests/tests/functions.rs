@@ -22,7 +22,7 @@ fn cumsum() -> Graph {
     })
 }
 
-/// Runs a scan inside a while loop, which multiplies by 3 until it reaches a limit.
+/// Runs a while loop whose step is a scan. Each step multiplies the state by 3, until the state reaches a limit.
 #[test]
 fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     let graph = built("limited", |g| {
@@ -36,7 +36,8 @@ fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
 }
 
-/// Builds a graph that doubles `start` several times. The number of doublings is an input.
+/// Builds a graph that doubles `start` several times. The number of doublings is an input, which is static if
+/// `is_static` is true.
 fn doubled(is_static: bool) -> Graph {
     built("doubled", |g| {
         let start = g.input("start", "f64[]");

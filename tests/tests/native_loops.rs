@@ -144,9 +144,9 @@ fn handwritten_allocations<L: Library>(
     allocations_of_100_steps(|steps| arguments(library, steps), run)
 }
 
-/// Compares native loops with handwritten loops. `row` and `write` are the extra allocations of a native loop for each
-/// row that it reads and for each row that it writes. These numbers are nonzero if the library allocates to return a
-/// tensor's sizes.
+/// Compares the allocations of native loops with those of handwritten loops. `row` and `write` are the extra
+/// allocations of a native loop for each row that it reads and for each row that it writes. These numbers are nonzero
+/// if the library allocates to return a tensor's sizes.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
     let (plain, traced) =

@@ -185,7 +185,7 @@ fn states_are_taken_put_and_kept_in_files() {
         let function = Function::compile(&graph, backend).unwrap();
         let fixed: Vec<B::Tensor> = inputs[1..].iter().map(|input| backend.upload(input).unwrap()).collect();
         assert_eq!(Stepper::of(&function, &fixed).unwrap().step_host(&row(0)).unwrap(), outputs[0]);
-        // A state that does not match is rejected, and the current state stays unchanged.
+        // States and rows of wrong sizes are rejected, as are missing rows, and the current state stays unchanged.
         let state = third.state().unwrap();
         assert!(third.set_state(&[("h".to_string(), numbers(DType::F32, &[3, 31], 1))].into()).is_err());
         assert!(third.step_host(&[numbers(DType::F32, &[3, 25], 1)]).is_err());

@@ -63,7 +63,7 @@ pub(crate) fn features() -> Outcome {
 const UNPUBLISHED: [&str; 5] =
     ["funcify-benches", "funcify-examples", "funcify-model-tests", "funcify-tests", "xtask"];
 
-/// Packages all crates that are published. Without `--no-verify`, it also builds each of them from its package.
+/// Packages all crates that are published. Also builds each crate from its package, unless `--no-verify` is given.
 pub(crate) fn package(arguments: &[String]) -> Outcome {
     let excluded = UNPUBLISHED.iter().flat_map(|name| ["--exclude", name]);
     let arguments = arguments.iter().map(String::as_str);

@@ -21,5 +21,5 @@ def ucb(sizes, chances, first, noise):
         return (pulls.at[bandits, arm].add(1), wins.at[bandits, arm].add(reward)), jnp.sum(reward)
 
     (pulls, wins), rewards = lax.scan(step, (jnp.ones_like(wins), wins), (noise, times))
-    # The outputs are sums over the bandits, because rounding may decide a near tie differently, which barely changes a sum.
+    # Rounding may make subjects break near ties differently. Sums over all bandits barely change.
     return {"pulls": jnp.sum(pulls, axis=0), "wins": jnp.sum(wins, axis=0), "reward": jnp.sum(rewards)}

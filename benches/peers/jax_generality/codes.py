@@ -57,8 +57,8 @@ def min_sum(sizes, llr, checks):
         inputs = (beliefs[:, checks] - sent).reshape(b, m, DEGREE)
         signs = jnp.where(inputs < 0, -1.0, 1.0)
         magnitudes = jnp.abs(inputs)
-        # The smallest magnitude among the other edges of the check, which is the second smallest for the edge that has
-        # the smallest.
+        # For each edge, the smallest magnitude among the other edges of its check. For the edge with the smallest
+        # magnitude, this is the second smallest.
         is_smallest = jnp.argmin(magnitudes, axis=2)[:, :, None] == places
         second = jnp.min(jnp.where(is_smallest, jnp.inf, magnitudes), axis=2)
         others = jnp.where(is_smallest, second[:, :, None], jnp.min(magnitudes, axis=2)[:, :, None])

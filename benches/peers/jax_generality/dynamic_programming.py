@@ -21,7 +21,7 @@ def edit_distance(sizes, a, b):
         replaced = row[:-1] + (b != letter).astype(jnp.int32)
         deleted = row + 1
         best = jnp.concatenate([deleted[:1], jnp.minimum(deleted[1:], replaced)])
-        # Insertions: the minimum of `best[k] + (j - k)` over all k up to j.
+        # Insertions reduce the cost to the minimum of `best[k] + (j - k)` over all k up to j.
         return lax.cummin(best - columns) + columns, None
 
     return {"distances": lax.scan(step, columns, a)[0]}
@@ -57,7 +57,7 @@ def smith_waterman(sizes, a, b, scores):
         matched = jnp.pad(row[:, :-1], ((0, 0), (1, 0))) + scores[letter[:, None], b]
         vertical = jnp.maximum(row - OPEN, vertical - EXTEND)
         row = jnp.maximum(jnp.maximum(matched, vertical), 0)
-        # Horizontal gaps: the maximum of `row[k] - OPEN - EXTEND * (j - k - 1)` over all k before j.
+        # The score with a horizontal gap: the maximum of `row[k] - OPEN - EXTEND * (j - k - 1)` over all k before j.
         reach = lax.cummax(row + columns * EXTEND, axis=1)[:, :-1]
         reach = jnp.pad(reach, ((0, 0), (1, 0)), constant_values=LOWEST)
         row = jnp.maximum(row, reach - columns * EXTEND + (EXTEND - OPEN))

@@ -29,7 +29,7 @@ def pagerank(sizes, source, target):
 
 @workload("distance")
 def bellman_ford(sizes, source, target, weight):
-    """Computes the distances from node 0. The distance of an unreachable node is -1."""
+    """Computes the shortest distances from node 0. The distance of an unreachable node is -1."""
 
     def goes_on(state):
         _, changed, count = state

@@ -20,7 +20,7 @@ def ising(sizes, bits, key):
     def step(state, _):
         spins, key = state
         key, own = jax.random.split(key)
-        # A step updates each site once, so one draw serves both colours.
+        # A step updates each site once, so a single random number per site serves both colours.
         uniform = jax.random.uniform(own, spins.shape)
         for colour in range(2):
             neighbours = jnp.roll(spins, 1, 0) + jnp.roll(spins, -1, 0) + jnp.roll(spins, 1, 1) + jnp.roll(spins, -1, 1)

@@ -23,7 +23,7 @@ def odd_even_sort(sizes, rows):
     b, n = sizes["B"], sizes["N"]
 
     def exchange(x):
-        """Sorts each pair of neighbours."""
+        """Sorts the elements of each pair of neighbours."""
         pairs = x.reshape(b, -1, 2)
         return jnp.stack([jnp.min(pairs, axis=2), jnp.max(pairs, axis=2)], axis=2).reshape(b, -1)
 

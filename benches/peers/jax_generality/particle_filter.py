@@ -6,10 +6,10 @@ from jax import lax
 from . import workload
 
 UNIT = 1 / 256
-"""The resolution of all inputs. It makes the states, the weights and their running sums exact in f32, so every subject
-resamples the same particles."""
+"""All inputs are multiples of this number. The states, the weights and their running sums are therefore exact in f32, so
+every subject resamples the same particles."""
 LEAST = 1 / 256
-"""The smallest weight."""
+"""The smallest weight of a particle."""
 WIDTH = 4.0
 """The half-width of the triangular distribution of an observation around the position."""
 

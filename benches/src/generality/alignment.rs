@@ -59,8 +59,8 @@ const GAMMA: f64 = 0.5;
 /// A cost above that of any path.
 const FAR: f64 = 1e8;
 
-/// Computes soft dynamic time warping by a scan over the anti-diagonals. Element `i + 1` of a diagonal belongs to
-/// position `i` of `x`; element 0 is the border.
+/// Builds a graph that computes soft dynamic time warping by a scan over the anti-diagonals of the cost matrix. Element
+/// `i + 1` of a diagonal belongs to position `i` of `x`; element 0 is the border.
 fn soft_dtw(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, n, m, d] = ["B", "N", "M", "D"].map(|letter| sizes.get(letter));
     Graph::build("soft_dtw", |g| {

@@ -39,8 +39,8 @@ fn ucb(_: &Sizes) -> funcify::Result<Graph> {
                 let pulls = pulls.scatter(1, arm, reward.ones_like(), ScatterMode::Add);
                 ((pulls, wins.scatter(1, arm, reward, ScatterMode::Add)), reward.sum(..))
             });
-        // The outputs are sums over the bandits, because rounding may decide a near tie differently, which barely
-        // changes a sum.
+        // Rounding may make subjects break near ties differently. The outputs are sums over all bandits, which such
+        // ties barely change.
         BTreeMap::from([("pulls", pulls.sum(0)), ("wins", wins.sum(0)), ("reward", rewards.sum(0))])
     })
 }

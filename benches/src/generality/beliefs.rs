@@ -18,8 +18,8 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("costs", numbers.uniform(&[n, n, l], 0.0, 1.0))]
 }
 
-/// Runs loopy belief propagation on a grid. The cost of two neighbours grows with the difference of their labels, up to
-/// a limit.
+/// Builds a graph that runs loopy belief propagation on a grid. The cost of a pair of neighbouring pixels grows with
+/// the difference of their labels, up to a limit.
 fn stereo_bp(sizes: &Sizes) -> funcify::Result<Graph> {
     let [n, l, steps] = ["N", "L", "T"].map(|letter| sizes.get(letter));
     Graph::build("stereo_bp", |g| {

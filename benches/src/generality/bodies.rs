@@ -30,8 +30,8 @@ fn body_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Integrates the motion of bodies by the leapfrog method. All pairs of bodies attract each other, with forces that are
-/// softened at short distances.
+/// Builds a graph that integrates the motion of bodies by the leapfrog method. All pairs of bodies attract each other,
+/// with forces that are softened at short distances.
 fn n_body(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("n_body", |g| {
@@ -65,8 +65,8 @@ fn liquid_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("positions", positions), ("velocities", numbers.normal(&[n, 3], 0.5))]
 }
 
-/// Integrates the motion of the particles by the velocity Verlet method, with the Lennard-Jones potential cut off at a
-/// distance of 2.5.
+/// Builds a graph that integrates the motion of the particles by the velocity Verlet method, with the Lennard-Jones
+/// potential cut off at a distance of 2.5.
 fn lennard_jones(sizes: &Sizes) -> funcify::Result<Graph> {
     let (steps, length) = (sizes.get("T"), SPACING * sizes.get("S") as f64);
     Graph::build("lennard_jones", |g| {

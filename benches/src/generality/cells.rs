@@ -30,7 +30,7 @@ fn gru_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Runs a gated recurrent unit over a sequence.
+/// Builds a graph that runs a gated recurrent unit over a sequence.
 fn gru(sizes: &Sizes) -> funcify::Result<Graph> {
     let h = sizes.get("H");
     Graph::build("gru", |g| {
@@ -61,7 +61,8 @@ fn lif_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Returns 1 where the voltage is above the threshold, and 0 elsewhere. The derivative is that of a smooth function.
+/// Returns 1 where the voltage is above the threshold, and 0 elsewhere. Its derivative is replaced by that of a smooth
+/// function.
 fn spike(voltage: Value) -> Value {
     let fires = |voltage: Value| voltage.gt(0.0).cast(DType::F32);
     custom_vjp(
@@ -72,7 +73,7 @@ fn spike(voltage: Value) -> Value {
     )
 }
 
-/// Runs leaky integrate-and-fire neurons. A leaky readout sums their spikes.
+/// Builds a graph that runs leaky integrate-and-fire neurons. A leaky readout sums their spikes.
 fn lif(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, h, o] = ["B", "H", "O"].map(|letter| sizes.get(letter));
     Graph::build("lif", |g| {

@@ -36,8 +36,8 @@ fn mamba2_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Runs the state space layer of Mamba-2. Within a chunk, the layer is a masked matrix product; a state connects the
-/// chunks.
+/// Builds a graph that runs the state space layer of Mamba-2. Within a chunk, the layer is a masked matrix product; a
+/// state is carried from chunk to chunk.
 fn mamba2_chunked(sizes: &Sizes) -> funcify::Result<Graph> {
     let [q, h, p, n] = ["Q", "H", "P", "N"].map(|letter| sizes.get(letter));
     Graph::build("mamba2_chunked", |g| {
@@ -69,9 +69,9 @@ fn delta_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Runs linear attention with the delta rule, which moves the value that the state stores for a key towards the new
-/// value. A chunk needs the inverse of `I + A` for a strictly triangular matrix `A`, which is `(I - A) (I + A^2) (I +
-/// A^4) ...`.
+/// Builds a graph that runs linear attention with the delta rule, which moves the value that the state stores for a key
+/// towards the new value. A chunk needs the inverse of `I + A` for a strictly triangular matrix `A`, which is `(I - A)
+/// (I + A^2) (I + A^4) ...`.
 fn delta_rule(sizes: &Sizes) -> funcify::Result<Graph> {
     let [length, h, d] = ["Q", "H", "D"].map(|letter| sizes.get(letter));
     Graph::build("delta_rule", |g| {
@@ -107,8 +107,8 @@ fn attention_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Computes attention block by block. The carry holds the largest score so far, the sum of the exponentials, and the
-/// weighted sum of the values.
+/// Builds a graph that computes attention block by block. The carry holds the largest score so far, the sum of the
+/// exponentials, and the weighted sum of the values.
 fn flash_attention(sizes: &Sizes) -> funcify::Result<Graph> {
     let scale = (sizes.get("D") as f64).sqrt().recip();
     Graph::build("flash_attention", |g| {

@@ -22,7 +22,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// Draws points around K centers. The first K points belong to different centers.
+/// Draws points around K centres. The first K points belong to different centres.
 fn clusters(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [n, d, k] = ["N", "D", "K"].map(|letter| sizes.get(letter));
     let (centers, noise) = (numbers.normal(&[k, d], 3.0), numbers.normal(&[n, d], 1.0));
@@ -32,7 +32,7 @@ fn clusters(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("points", points)]
 }
 
-/// Runs k-means by Lloyd's algorithm.
+/// Builds a graph that runs k-means by Lloyd's algorithm.
 fn kmeans(sizes: &Sizes) -> funcify::Result<Graph> {
     let [n, d, k, steps] = ["N", "D", "K", "T"].map(|letter| sizes.get(letter));
     Graph::build("kmeans", |g| {
@@ -51,7 +51,7 @@ fn kmeans(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Fits a mixture of normal distributions with diagonal covariances by expectation maximisation.
+/// Builds a graph that fits a mixture of normal distributions with diagonal covariances, by expectation maximisation.
 fn gaussian_mixture(sizes: &Sizes) -> funcify::Result<Graph> {
     let [n, d, k, steps] = ["N", "D", "K", "T"].map(|letter| sizes.get(letter));
     Graph::build("gaussian_mixture", |g| {

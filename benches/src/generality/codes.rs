@@ -46,8 +46,8 @@ fn received(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("received", HostTensor::from_vec(bits, [t, b, 2]).expect("there are two bits for each bit of a message"))]
 }
 
-/// Decodes by the Viterbi algorithm. A state consists of the last four bits; the predecessors of state `s` are `s >> 1`
-/// and `s >> 1 | 8`.
+/// Builds a graph that decodes messages by the Viterbi algorithm. A state consists of the last four bits; the
+/// predecessors of state `s` are `s >> 1` and `s >> 1 | 8`.
 fn viterbi_decoder(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("viterbi_decoder", |g| {
         let received = g.input("received", "i32[T,B,2]");
@@ -111,8 +111,8 @@ fn min_sum(sizes: &Sizes) -> funcify::Result<Graph> {
                 let inputs = (beliefs.take(1, bits) - sent).reshape([b, m, DEGREE]);
                 let signs = select(inputs.lt(0.0), -1.0, 1.0);
                 let magnitudes = inputs.abs();
-                // The smallest magnitude among the other edges of the check, which is the second smallest for the edge
-                // that has the smallest.
+                // For each edge, the smallest magnitude among the other edges of its check. For the edge with the
+                // smallest magnitude, this is the second smallest.
                 let is_smallest = magnitudes.argmin(2).unsqueeze(2).eq(places);
                 let second = select(is_smallest, f64::INFINITY, magnitudes).min(2);
                 let others = select(is_smallest, second.unsqueeze(2), magnitudes.min(2).unsqueeze(2));

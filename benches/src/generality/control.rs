@@ -26,7 +26,8 @@ fn swing_up_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("torques", numbers.normal(&[t, b], 0.5)), ("angles", numbers.normal(&[b], 0.2))]
 }
 
-/// Optimises the torques of pendulums by gradient descent. The goal is for each pendulum to end upright and at rest.
+/// Builds a graph that optimises the torques of pendulums by gradient descent. Each pendulum should end upright and at
+/// rest.
 fn swing_up(sizes: &Sizes) -> funcify::Result<Graph> {
     let rounds = sizes.get("K");
     Graph::build("swing_up", |g| {
@@ -48,13 +49,14 @@ fn swing_up(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Draws a start and a linear policy for each lane.
+/// Draws a start state and a linear policy for each lane.
 fn cartpole_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let b = sizes.get("B");
     vec![("start", numbers.uniform(&[4, b], -0.05, 0.05)), ("policy", numbers.normal(&[4, b], 2.0))]
 }
 
-/// Rolls out cart-pole policies. The state is reset when the pole falls or the cart leaves the track.
+/// Builds a graph that rolls out cart-pole policies. The state is reset when the pole falls or the cart leaves the
+/// track.
 fn cartpole(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, b] = ["T", "B"].map(|letter| sizes.get(letter));
     Graph::build("cartpole", |g| {

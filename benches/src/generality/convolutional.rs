@@ -22,7 +22,7 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Runs a gated recurrent unit in which convolutions of images replace the matrix products.
+/// Builds a graph that runs a gated recurrent unit in which convolutions of images replace the matrix products.
 fn conv_gru(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, c, h, n] = ["B", "C", "H", "N"].map(|letter| sizes.get(letter));
     Graph::build("conv_gru", |g| {

@@ -31,8 +31,8 @@ fn wave_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("speed", numbers.uniform(&[n, n], 0.3, 0.6)), ("place", place), ("source", numbers.normal(&[t], 1.0))]
 }
 
-/// Solves the wave equation by a leapfrog scheme. The field is 0 beyond its border. The output records one row near the
-/// border at each step.
+/// Builds a graph that solves the wave equation by a leapfrog scheme. The field is 0 beyond its border. The output
+/// records one row near the border at each step.
 fn wave(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("wave", |g| {
         let (speed, place) = (g.input("speed", "f32[N,N]"), g.input("place", "f32[N,N]"));

@@ -40,7 +40,7 @@ fn edit_distance(_: &Sizes) -> funcify::Result<Graph> {
             let replaced = row.slice(0, ..-1) + b.ne(letter).cast(DType::I32);
             let deleted = row + 1;
             let best = concat(&[deleted.slice(0, ..1), deleted.slice(0, 1..).minimum(replaced)], 0);
-            // Insertions: the minimum of `best[k] + (j - k)` over all k up to j.
+            // Insertions reduce the cost to the minimum of `best[k] + (j - k)` over all k up to j.
             ((best - columns).cummin(0, false) + columns, ())
         });
         output("distances", last)
@@ -100,7 +100,8 @@ fn smith_waterman(_: &Sizes) -> funcify::Result<Graph> {
             let matched = row.slice(1, ..-1).pad(1, 1, 0, 0.0) + scores.take(0, letter).take_along(1, b);
             let vertical = (row - OPEN).maximum(vertical - EXTEND);
             let row = matched.maximum(vertical).maximum(0);
-            // Horizontal gaps: the maximum of `row[k] - OPEN - EXTEND * (j - k - 1)` over all k before j.
+            // The score with a horizontal gap: the maximum of `row[k] - OPEN - EXTEND * (j - k - 1)` over all k before
+            // j.
             let reach = (row + columns * EXTEND).cummax(1, false).slice(1, ..-1).pad(1, 1, 0, LOWEST);
             let row = row.maximum(reach - columns * EXTEND + (EXTEND - OPEN));
             ((row, vertical, best.maximum(row.max(1))), ())

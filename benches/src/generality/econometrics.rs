@@ -39,8 +39,8 @@ fn garch_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Computes the mean negative log-likelihood of GARCH(1,1), in which the variance depends on the variance and the
-/// squared return of the previous step.
+/// Builds a graph that computes the mean negative log-likelihood of GARCH(1,1), in which the variance depends on the
+/// variance and the squared return of the previous step.
 fn garch(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("garch", |g| {
         let returns = g.input("returns", "f32[T,B]");
@@ -68,8 +68,8 @@ fn holt_winters_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Computes the mean squared error of one-step forecasts by Holt-Winters smoothing. The carry holds the last season,
-/// oldest value first.
+/// Builds a graph that computes the mean squared error of one-step forecasts by Holt-Winters smoothing. The carry holds
+/// the last season, oldest value first.
 fn holt_winters(sizes: &Sizes) -> funcify::Result<Graph> {
     let season = sizes.get("M");
     Graph::build("holt_winters", |g| {
@@ -101,8 +101,8 @@ fn prices(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("prices", walks)]
 }
 
-/// Computes the relative strength index (RSI) over 14 steps, and the histogram of the moving average
-/// convergence/divergence (MACD).
+/// Builds a graph that computes the relative strength index (RSI) over 14 steps, and the histogram of the moving
+/// average convergence/divergence (MACD).
 fn rsi(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("rsi", |g| {
         let prices = g.input("prices", "f32[T,A]");

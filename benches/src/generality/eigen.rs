@@ -23,7 +23,8 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("factor", factor), ("starts", numbers.normal(&[k, n], 1.0))]
 }
 
-/// Computes the largest eigenvalues of a symmetric matrix. Each eigenvalue is deflated once it is found.
+/// Builds a graph that computes the largest eigenvalues of a symmetric matrix. It deflates the matrix after each
+/// eigenvalue.
 fn power_iteration(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("power_iteration", |g| {

@@ -34,8 +34,8 @@ fn seir_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Computes the mean squared error of the predicted new cases, in percent of the population, for regions that infect
-/// each other.
+/// Builds a graph that computes the mean squared error of the predicted new cases, in percent of the population, for
+/// regions that infect each other.
 fn seir_fit(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("seir_fit", |g| {
         let (cases, mixing) = (g.input("cases", "f32[T,R]"), g.input("mixing", "f32[R,R]").softmax(1));
@@ -56,9 +56,10 @@ fn chain_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("illness", numbers.integers(&[sizes.get("P")], DType::I32, 0, 50)), ("key", HostTensor::from([0u32, 11]))]
 }
 
-/// Simulates a chain-binomial epidemic. Each susceptible person becomes infected with a probability proportional to the
-/// number of infected people, and each infected person recovers with a fixed probability. Random bits are compared with
-/// integers, so the counts are exact. The states are 0 for susceptible, 1 for infected and 2 for recovered.
+/// Builds a graph that simulates a chain-binomial epidemic. Each susceptible person becomes infected with a probability
+/// proportional to the number of infected people, and each infected person recovers with a fixed probability. Random
+/// bits are compared with integers, so the counts are exact. The states are 0 for susceptible, 1 for infected and 2 for
+/// recovered.
 fn chain_binomial(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, p] = ["T", "P"].map(|letter| sizes.get(letter));
     let per_infected = (0.3 * 2f64.powi(32) / p as f64) as i64;

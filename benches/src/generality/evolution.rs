@@ -41,8 +41,8 @@ fn strategy_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("mean", numbers.normal(&[sizes.get("D")], 2.0)), ("key", HostTensor::from([0u32, 7]))]
 }
 
-/// Runs an evolution strategy, which moves the mean towards the samples with low costs. The samples are weighted by
-/// rank.
+/// Builds a graph that runs an evolution strategy, which moves the mean towards the samples with low costs. The samples
+/// are weighted by rank.
 fn evolution_strategy(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, p, d] = ["T", "P", "D"].map(|letter| sizes.get(letter));
     Graph::build("evolution_strategy", |g| {
@@ -68,7 +68,8 @@ fn differential_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Runs differential evolution. Each candidate competes with a mixture of itself and three parents.
+/// Builds a graph that runs differential evolution. Each candidate competes with a mixture of itself and three random
+/// candidates.
 fn differential_evolution(sizes: &Sizes) -> funcify::Result<Graph> {
     let d = sizes.get("D");
     Graph::build("differential_evolution", |g| {

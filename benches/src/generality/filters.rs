@@ -41,7 +41,7 @@ fn biquad_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("sections", sections), ("signal", numbers.normal(&[t, c], 1.0))]
 }
 
-/// Runs a cascade of four second-order sections, each in transposed direct form II.
+/// Builds a graph that runs a cascade of four second-order sections, each in transposed direct form II.
 fn biquad_cascade(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("biquad_cascade", |g| {
         let (sections, signal) = (g.input("sections", "f32[4,5]"), g.input("signal", "f32[T,C]"));
@@ -64,7 +64,8 @@ fn lms_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("signal", numbers.normal(&[t, b], 1.0)), ("desired", numbers.normal(&[t, b], 1.0))]
 }
 
-/// Runs the normalised least mean squares algorithm. The carry holds the latest samples, newest first.
+/// Builds a graph that runs the normalised least mean squares algorithm. The carry holds the latest samples, newest
+/// first.
 fn lms(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     Graph::build("lms", |g| {
@@ -86,7 +87,7 @@ fn rls_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("regressors", numbers.normal(&[t, b, k], 1.0)), ("desired", numbers.normal(&[t, b], 1.0))]
 }
 
-/// Runs recursive least squares, which slowly forgets old samples.
+/// Builds a graph that runs recursive least squares, which slowly forgets old samples.
 fn rls(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     Graph::build("rls", |g| {

@@ -72,8 +72,8 @@ fn water_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Solves the shallow water equations by a forward-backward scheme on a staggered, periodic grid, with rotation and
-/// drag.
+/// Builds a graph that solves the shallow water equations by a forward-backward scheme on a staggered, periodic grid,
+/// with rotation and drag.
 fn shallow_water(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("shallow_water", |g| {

@@ -67,7 +67,7 @@ fn pagerank(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Computes the distances from node 0. The distance of an unreachable node is -1.
+/// Builds a graph that computes the shortest distances from node 0. The distance of an unreachable node is -1.
 fn bellman_ford(sizes: &Sizes) -> funcify::Result<Graph> {
     let n = sizes.get("N");
     Graph::build("bellman_ford", |g| {

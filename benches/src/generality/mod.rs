@@ -1,7 +1,7 @@
 //! Workloads of many kinds, which show how fast the engine is on programs for which nobody tuned it.
 //!
 //! Each workload is an idiomatic program without handwritten loops, with an idiomatic, jitted JAX program of the same
-//! name in `peers/jax_generality`. The title of a workload is its kind. Half of the workloads are set aside: see
+//! name in `peers/jax_generality`. The title of a workload names its kind. Half of the workloads are held out: see
 //! [`Half`].
 
 #![expect(clippy::reversed_empty_ranges, reason = "negative positions in slices count from the end")]

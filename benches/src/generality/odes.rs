@@ -36,7 +36,7 @@ fn lotka_volterra_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("start", numbers.uniform(&[2, b], 0.5, 1.5)), ("rates", numbers.uniform(&[4, b], 0.5, 1.5))]
 }
 
-/// Integrates a predator-prey model by the classical Runge-Kutta method.
+/// Builds a graph that integrates a predator-prey model by the classical Runge-Kutta method.
 fn lotka_volterra(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("lotka_volterra", |g| {
@@ -59,7 +59,7 @@ fn lotka_volterra(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The allowed error of a step. `END` is the end of the time span.
+/// The allowed error of a step. The integration ends at time `END`.
 const TOLERANCE: f64 = 1e-5;
 const END: f64 = 10.0;
 
@@ -68,7 +68,8 @@ fn adaptive_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("start", numbers.normal(&[2, b], 1.0)), ("stiffness", numbers.uniform(&[b], 0.5, 2.0))]
 }
 
-/// Integrates van der Pol oscillators by the Bogacki-Shampine method. Each oscillator has its own step size.
+/// Builds a graph that integrates van der Pol oscillators by the Bogacki-Shampine method. Each oscillator has its own
+/// step size.
 fn adaptive_rk(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("adaptive_rk", |g| {
         let (start, stiffness) = (g.input("start", "f32[2,B]"), g.input("stiffness", "f32[B]"));
@@ -103,8 +104,8 @@ fn neuron_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("current", numbers.uniform(&[sizes.get("B")], 8.0, 20.0))]
 }
 
-/// Integrates Hodgkin-Huxley neurons, with exponential Euler steps for the gates and Euler steps for the voltage. All
-/// neurons start at rest.
+/// Builds a graph that integrates Hodgkin-Huxley neurons, with exponential Euler steps for the gates and Euler steps
+/// for the voltage. All neurons start at rest.
 fn hodgkin_huxley(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("hodgkin_huxley", |g| {

@@ -13,10 +13,10 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("bootstrap_filter", "particle filters", inputs, bootstrap_filter)
 }];
 
-/// The resolution of all inputs. It makes the states, the weights and their running sums exact in f32, so every subject
-/// resamples the same particles.
+/// All inputs are multiples of this number. The states, the weights and their running sums are therefore exact in f32,
+/// so every subject resamples the same particles.
 const UNIT: f64 = 1.0 / 256.0;
-/// The smallest weight.
+/// The smallest weight of a particle.
 const LEAST: f64 = 1.0 / 256.0;
 /// The half-width of the triangular distribution of an observation around the position.
 const WIDTH: f64 = 4.0;

@@ -25,7 +25,8 @@ fn ista_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("dictionary", numbers.normal(&[n, m], (m as f64).sqrt().recip())), ("signals", numbers.normal(&[b, m], 1.0))]
 }
 
-/// Computes sparse codes by iterative soft thresholding, whose gradient steps shrink the codes towards zero.
+/// Builds a graph that computes sparse codes by iterative soft thresholding, whose gradient steps shrink the codes
+/// towards zero.
 fn ista(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, b, n] = ["T", "B", "N"].map(|letter| sizes.get(letter));
     Graph::build("ista", |g| {
@@ -45,7 +46,7 @@ fn image_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("observed", numbers.uniform(&[b, 1, n, n], 0.2, 1.0)), ("spread", numbers.uniform(&[k, k], 0.0, 1.0))]
 }
 
-/// Deconvolves blurred images by the Richardson-Lucy algorithm.
+/// Builds a graph that deconvolves blurred images by the Richardson-Lucy algorithm.
 fn richardson_lucy(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, k] = ["T", "K"].map(|letter| sizes.get(letter));
     Graph::build("richardson_lucy", |g| {

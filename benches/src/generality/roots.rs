@@ -25,7 +25,7 @@ fn orbits(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("mean_anomaly", numbers.uniform(&[b], -3.1, 3.1)), ("eccentricity", numbers.uniform(&[b], 0.0, 0.8))]
 }
 
-/// Solves Kepler's equation by Newton's method, until no orbit's anomaly changes by more than 1e-4.
+/// Builds a graph that solves Kepler's equation by Newton's method, until no orbit's anomaly changes by more than 1e-4.
 fn kepler(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("kepler", |g| {
         let (mean, eccentricity) = (g.input("mean_anomaly", "f32[B]"), g.input("eccentricity", "f32[B]"));
@@ -50,8 +50,8 @@ fn bonds(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("cash", numbers.uniform(&[b, k], 1.0, 5.0)), ("fraction", numbers.uniform(&[b], 0.7, 1.1))]
 }
 
-/// Computes the yields of bonds by bisection. A final Newton step, whose starting point and slope are constants, makes
-/// the yields differentiable.
+/// Builds a graph that computes the yields of bonds by bisection. A final Newton step, whose starting point and slope
+/// are constants, makes the yields differentiable.
 fn bisection(sizes: &Sizes) -> funcify::Result<Graph> {
     let [k, steps] = ["K", "T"].map(|letter| sizes.get(letter));
     Graph::build("bisection", |g| {

@@ -1,7 +1,7 @@
-//! Splits the workloads into an open half and a half that is set aside.
+//! Splits the workloads into an open half and a held-out half.
 //!
-//! Developers of the engine look only at the times of the open half. The times of the other half then show how fast the
-//! engine is on programs for which it was not tuned.
+//! Developers of the engine look only at the times of the open half. The times of the held-out half therefore show how
+//! fast the engine is on programs for which it was not tuned.
 
 use clap::ValueEnum;
 
@@ -10,9 +10,9 @@ use crate::workloads::Workload;
 /// The part of the workloads to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Half {
-    /// The workloads whose times developers of the engine may look at.
+    /// The open workloads: developers of the engine may look at their times.
     Open,
-    /// The workloads that are set aside, whose times developers of the engine do not look at.
+    /// The held-out workloads: developers of the engine do not look at their times.
     Aside,
     /// Both halves.
     All,
@@ -29,16 +29,16 @@ impl Half {
     }
 }
 
-/// Returns whether a workload is set aside.
+/// Returns whether a workload is held out.
 fn is_set_aside(workload: &Workload) -> bool {
     SET_ASIDE.contains(&workload.name)
 }
 
-/// The seed of the shuffle that chose which workloads are set aside.
+/// The seed of the shuffle that chose the held-out workloads.
 #[cfg(test)]
 const SEED: u64 = 2026;
 
-/// The names of the workloads that are set aside: the first half of the sorted names after a shuffle.
+/// The names of the held-out workloads: the first half of all names, after they were sorted and shuffled.
 const SET_ASIDE: &[&str] = &[
     "adam_mlp",
     "adaptive_rk",

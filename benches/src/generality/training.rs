@@ -30,7 +30,7 @@ fn logistic_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Trains a logistic regression by gradient descent.
+/// Builds a graph that trains a logistic regression by gradient descent.
 fn sgd_logistic(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("sgd_logistic", |g| {
         let (features, labels) = (g.input("features", "f32[T,B,D]"), g.input("labels", "i32[T,B]"));
@@ -61,7 +61,7 @@ fn mlp_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Trains a regression network with two hidden layers by Adam.
+/// Builds a graph that trains a regression network with two hidden layers by Adam.
 fn adam_mlp(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("adam_mlp", |g| {
         let (features, targets) = (g.input("features", "f32[T,B,D]"), g.input("targets", "f32[T,B]"));

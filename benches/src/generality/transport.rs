@@ -20,7 +20,7 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("x", numbers.normal(&[n, d], 1.0)), ("y", numbers.normal(&[m, d], 1.0))]
 }
 
-/// Runs Sinkhorn's algorithm in log space, between two sets of points with equal weights.
+/// Builds a graph that runs Sinkhorn's algorithm in log space, between two sets of points with equal weights.
 fn sinkhorn(sizes: &Sizes) -> funcify::Result<Graph> {
     let [n, m, steps] = ["N", "M", "T"].map(|letter| sizes.get(letter));
     let (log_n, log_m) = ((n as f64).ln(), (m as f64).ln());

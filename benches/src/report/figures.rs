@@ -89,7 +89,8 @@ pub(super) fn all(run: &Run) -> Result<Vec<RenderedFigure>> {
     Ok(drawn)
 }
 
-/// Removes the size with this letter from a workload's title. Returns the other words of the title, and the size.
+/// Removes the size with this letter from a workload's title. Returns the other words of the title, and the size, or
+/// `None` if the title has no such size.
 fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     let (along, rest): (Vec<&str>, Vec<&str>) =
         workload.split(' ').partition(|word| word.strip_prefix(letter).is_some_and(|rest| rest.starts_with('=')));

@@ -1,4 +1,4 @@
-//! Lists the largest gaps between funcify's fastest variant in a library and the fastest subject, with reasons.
+//! Lists the largest gaps between funcify's fastest variant in each library and the fastest subject, with reasons.
 //!
 //! The reasons are stored in `benches/reasons.toml`, and were found by profiling (`cargo xtask bench --profile`). A gap
 //! without a reason is listed as not profiled yet.

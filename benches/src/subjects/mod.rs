@@ -67,7 +67,7 @@ pub(crate) struct EarlierBuild {
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// The name of the handwritten loop in the same library, for comparison.
+    /// The name of the subject that runs the handwritten loop in the same library, for comparison.
     pub(crate) instead_of: Option<&'static str>,
 }
 
@@ -86,7 +86,8 @@ impl Subject {
         matches!(self.kind, Kind::Compiled(..) | Kind::Plugin(_))
     }
 
-    /// Returns whether the subject runs the sizes for the plots. Excludes variants that are slow or add no information.
+    /// Returns whether the subject runs the sizes for the plots. The plots exclude variants that are slow or add no
+    /// information.
     pub(crate) fn is_in_plots(&self) -> bool {
         let is_left_out = |device: Device| matches!(device, Device::Reference | Device::Ndarray | Device::Wgpu);
         match self.kind {
@@ -112,7 +113,7 @@ impl Subject {
 /// The implementation that runs a workload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A compiled function on a backend's own tensors. Gradients are computed by a graph.
+    /// A compiled function on a backend's own tensors. In training, the compiled graph also computes the gradients.
     Compiled(Device, CompileVariant),
     /// A plug-in: the graph is a single op of the framework's autodiff, and `loss.backward()` differentiates it.
     Plugin(Device),

@@ -79,7 +79,7 @@ pub(crate) type Inputs = Vec<(&'static str, HostTensor)>;
 pub(crate) enum Loss {
     /// The workload has no gradient.
     None,
-    /// The sum of the outputs' mean squares.
+    /// The sum of the mean squares of all outputs.
     MeanSquare,
     /// The only output of the graph.
     Output,
@@ -110,7 +110,7 @@ impl fmt::Display for Sizes {
 }
 
 /// Returns the position of a title, such as `rnn T=1000 B=1 H=32`, in the report: the index of the workload, and the
-/// index of its sizes.
+/// index of its sizes. Returns `None` if [`ALL`] does not contain them.
 pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     let (name, numbers) = title.split_once(' ')?;
     let workload = ALL.iter().position(|workload| workload.name == name)?;

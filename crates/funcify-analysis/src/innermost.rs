@@ -7,8 +7,8 @@ use funcify_core::types::Sizes;
 
 use crate::parallel::{Label, ParallelAxis};
 
-/// The number of elements of the values inside loops that have the parallel axis, but not as their last axis. `long`
-/// counts the values whose last axis is longer than the parallel axis, and `short` counts all others.
+/// Element counts of the values inside loops. Only values that have the parallel axis, but not as their last axis, are
+/// counted: in `long` if their last axis is longer than the parallel axis, and in `short` otherwise.
 #[derive(Default)]
 struct Rows {
     long: usize,
@@ -57,7 +57,8 @@ impl ParallelAxis {
         })
     }
 
-    /// Returns the number of multiplications that a matrix product needs per index of the parallel axis.
+    /// Returns the number of multiplications that a matrix product needs per index of the parallel axis, or `None` if
+    /// `sizes` does not determine the shapes.
     fn products(&self, graph: &Graph, node: &Node, sizes: &Sizes) -> Option<usize> {
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).ok();
         let terms = shape(node.outputs[0])?.iter().product::<usize>() * shape(node.inputs[0])?.last()?;

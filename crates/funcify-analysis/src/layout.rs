@@ -54,15 +54,15 @@ impl TensorLayout {
         TensorLayout { start: self.start, shape, strides }
     }
 
-    /// Splits the layout into two: one for the first `count` axes, and one for the remaining axes. Both start at the
-    /// same element.
+    /// Splits the axes into the first `count` and the remaining ones. Returns a layout for each group; both layouts
+    /// start at the same element.
     pub fn split_axes(&self, count: usize) -> (Self, Self) {
         let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));
         let of = |shape: &[usize], strides: &[isize]| self.with_axes(shape.to_vec(), strides.to_vec());
         (of(shape.0, strides.0), of(shape.1, strides.1))
     }
 
-    /// Prepends an axis of size `count` with stride `distance`.
+    /// Returns this layout with an additional leading axis of size `count` and stride `distance`.
     pub fn stacked(&self, count: usize, distance: usize) -> Self {
         let mut layout = self.clone();
         layout.shape.insert(0, count);
@@ -70,7 +70,7 @@ impl TensorLayout {
         layout
     }
 
-    /// Selects `count` indices of an axis: `start`, `start + step`, and so on.
+    /// Returns the layout of `count` indices of an axis: `start`, `start + step`, and so on.
     pub fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> Self {
         let mut layout = self.clone();
         if count > 0 {
@@ -81,7 +81,7 @@ impl TensorLayout {
         layout
     }
 
-    /// Reverses an axis.
+    /// Returns this layout with one axis reversed.
     pub fn reversed(&self, axis: usize) -> Self {
         let last = self.shape[axis].saturating_sub(1);
         let mut layout = self.part(axis, last, self.shape[axis], 1);
@@ -103,7 +103,7 @@ impl TensorLayout {
         [-1, 1].map(|sign| self.start.wrapping_add_signed(reach(sign)))
     }
 
-    /// Selects one index of an axis, and removes the axis.
+    /// Returns the layout of one index of an axis, with this axis removed.
     pub fn at(&self, axis: usize, index: usize) -> Self {
         let mut layout = self.part(axis, index, 1, 1);
         layout.shape.remove(axis);
@@ -111,7 +111,7 @@ impl TensorLayout {
         layout
     }
 
-    /// Permutes the axes: axis `i` of the result is axis `axes[i]`.
+    /// Returns this layout with permuted axes: axis `i` of the result is axis `axes[i]` of `self`.
     pub fn transposed(&self, axes: &[usize]) -> Self {
         let shape = axes.iter().map(|axis| self.shape[*axis]).collect();
         let strides = axes.iter().map(|axis| self.strides[*axis]).collect();

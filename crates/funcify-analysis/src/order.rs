@@ -54,7 +54,7 @@ use crate::occupants::{Memory, Occupants};
 /// ```
 #[derive(Debug)]
 pub struct ReadOrder<'g> {
-    /// The number of reads of each value in the whole graph. `remaining` counts those that have yet to happen.
+    /// The number of reads of each value in the whole graph. `remaining` counts only the reads that have yet to happen.
     readers: Vec<usize>,
     remaining: Vec<usize>,
     /// The node being laid out.
@@ -64,7 +64,7 @@ pub struct ReadOrder<'g> {
 }
 
 impl<'g> ReadOrder<'g> {
-    /// Counts how often live nodes and outputs of a graph read each value.
+    /// Creates the state before the first node of a graph. Counts how often live nodes and outputs read each value.
     pub fn of(graph: &'g Graph) -> Self {
         let mut readers = vec![0; graph.values().count()];
         let live = graph.live_nodes();
@@ -86,7 +86,7 @@ impl<'g> ReadOrder<'g> {
         self.current_node = Some(node);
     }
 
-    /// Returns the node being laid out.
+    /// Returns the node being laid out, or `None` between two nodes.
     pub fn current(&self) -> Option<&'g Node> {
         self.current_node
     }

@@ -1,6 +1,6 @@
 //! Bounds the integers of a program.
 //!
-//! An engine that computes only in floats can hold an integer in a float if the element type represents all possible
+//! An engine that computes only in floats can hold an integer in a float if its float type represents all possible
 //! values of the integer exactly. This is usually true of step counters, indices, and integers computed from them. To
 //! find out, the analysis computes a range for each integer value by interval arithmetic (Cousot and Cousot 1977),
 //! given the sizes of a call. If each step adds to a state, the state's range covers the total that all steps together
@@ -65,7 +65,7 @@ impl Possible {
         match (self, limits(dtype)) {
             (Nothing, _) => Nothing,
             (Within(low, high), Some((least, greatest))) if least <= low && high <= greatest => self,
-            // A boolean is 0 or 1 even if nothing else is known about the op.
+            // A boolean is 0 or 1, even if nothing else is known about it.
             (Anything, Some((0, 1))) => Within(0, 1),
             _ => Anything,
         }
@@ -99,8 +99,8 @@ impl From<Possible> for Fact {
     }
 }
 
-/// The ranges of the integers of a graph and its bodies. They determine which integers an engine can represent as
-/// floats.
+/// The ranges of the integers of a graph and its bodies. They determine which integers an engine can represent exactly
+/// as floats.
 ///
 /// ```
 /// use funcify_analysis::{Possible, Ranges};
@@ -122,15 +122,15 @@ pub struct Ranges {
     graphs: HashMap<GraphId, Vec<Possible>>,
     /// The range of the trip count of each loop with early exit, keyed by the loop's symbol.
     counts: HashMap<Symbol, Possible>,
-    /// The largest absolute value up to which the element type represents every integer exactly.
+    /// The largest absolute value up to which the engine's float type represents every integer exactly.
     greatest: i128,
     are_checked: bool,
 }
 
 impl Ranges {
-    /// Finds the ranges of a program for an engine whose element type is `element`.
+    /// Finds the ranges of a program for an engine that computes in the float type `element`.
     ///
-    /// If `are_checked` is set, the caller promises to check two assumptions at run time: that the element type
+    /// If `are_checked` is set, the caller promises to check two assumptions at run time: that this float type
     /// represents all inputs of integer types other than `u32` exactly, and that each loop without a bound ends after
     /// at most [`max_checked_steps`](Ranges::max_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
@@ -140,7 +140,7 @@ impl Ranges {
             return ranges;
         }
         let of_type = |dtype: DType| match limits(dtype) {
-            // Most `u32` values are bit patterns, such as random bits, not numbers.
+            // Most `u32` inputs are bit patterns, such as random bits, so callers do not check their ranges.
             Some((low, high)) if are_checked && dtype != DType::U32 => {
                 Within(low.max(-greatest / 2), high.min(greatest / 2))
             }
@@ -158,7 +158,7 @@ impl Ranges {
     }
 
     /// Returns the maximum number of steps assumed for a loop without a bound, or `None` if the caller does not check
-    /// trip counts at run time. The element type represents step counters up to this maximum exactly.
+    /// trip counts at run time. The engine's float type represents step counters up to this maximum exactly.
     pub fn max_checked_steps(&self) -> Option<usize> {
         self.are_checked.then_some(usize::try_from(self.greatest / 4).unwrap_or(usize::MAX))
     }
@@ -169,12 +169,14 @@ impl Ranges {
         self.graphs.get(&graph.id()).map_or(Anything, |all| all[value.index()])
     }
 
-    /// Returns `true` if a value is an integer, and the element type represents each of its possible elements exactly.
+    /// Returns `true` if a value has an integer type, and the engine's float type represents each of its possible
+    /// elements exactly.
     pub fn is_exact(&self, graph: &Graph, value: ValueId) -> bool {
         graph.ty(value).dtype.is_int() && self.are_all_exact(self.of(graph, value))
     }
 
-    /// Returns `true` if a tensor has an integer type, and the element type represents all its elements exactly.
+    /// Returns `true` if a tensor has an integer type, and the engine's float type represents each of its elements
+    /// exactly.
     pub fn is_tensor_exact(&self, tensor: &HostTensor) -> bool {
         tensor.dtype().is_int() && self.are_all_exact(elements(tensor))
     }

@@ -28,7 +28,7 @@ struct Plane {
     width: usize,
     /// The number of lanes of the innermost axis that precede the plane. It is 0 if the plane has more than one row.
     skipped: usize,
-    /// The offset of the first row in memory, without the skipped lanes.
+    /// The offset in memory of the first row's first lane, even if that lane is skipped.
     at: usize,
     /// The strides between rows, and between the lanes of a row.
     strides: [isize; 2],
@@ -78,8 +78,8 @@ impl Block<'_> {
         }
     }
 
-    /// If the planes are small, merges the innermost axes into a group. Returns the resulting axes, in which the group
-    /// is a single axis, and the offset of each lane of the group.
+    /// Merges the innermost axes into a group. Returns the resulting axes, in which the group is a single axis, and the
+    /// offset of each lane of the group. Returns `None` unless the planes are small.
     fn groups(&self) -> Option<(SmallVec<[Axis; 4]>, Offsets)> {
         let axes = &self.stream.axes;
         if axes.len() < 3 || axes[axes.len() - 2..].iter().map(|axis| axis.size).product::<usize>() >= SMALL_PLANE {

@@ -4,14 +4,14 @@
 
 use crate::float::Constants;
 
-/// Returns an integer whose low 51 bits are those of `x`, truncated toward zero. |x| is less than 2^51, so the sum is
-/// exact, and the integer is in the low bits of its fraction.
+/// Truncates `x` toward zero, and returns an integer whose low 51 bits are those of the result. |x| must be less than
+/// 2^51, so that adding `ROUNDER` is exact and moves the result to the low bits of the fraction.
 #[inline(always)]
 fn low_bits(x: f64) -> u64 {
     (x.trunc() + f64::ROUNDER).to_bits()
 }
 
-/// Limits `x` to an interval. NaN becomes `least`.
+/// Clamps `x` to an interval. NaN becomes `least`.
 #[inline(always)]
 fn limit(x: f64, least: f64, greatest: f64) -> f64 {
     let x = if x > least { x } else { least };

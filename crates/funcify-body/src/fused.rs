@@ -64,8 +64,8 @@ impl Fused {
         Fused { code: Code::new(&body), sizes: sizes.into(), streams, body }
     }
 
-    /// Restricts the body to the indices `start..end` of the outermost axis. Also returns the offset of each stream
-    /// from the same stream of `self`, in elements.
+    /// Returns the body restricted to the indices `start..end` of the outermost axis, and the offset in elements of
+    /// each of its streams from the same stream of `self`.
     pub fn part(&self, start: usize, end: usize) -> (Fused, Vec<usize>) {
         let (sizes, whole) = ([&[end - start], &self.sizes[1..]].concat(), self.sizes[0]);
         // A reversed stream starts at its last index.
@@ -115,7 +115,7 @@ impl Fused {
         first.wrapping_add_signed(moved)
     }
 
-    /// Returns `true` if no two lanes of a stream share an element.
+    /// Returns `true` if the strides prove that no two lanes of a stream share an element.
     pub fn is_injective(&self, stream: usize) -> bool {
         let strides = self.streams[stream].strides.iter().zip(&self.sizes).filter(|(_, size)| **size > 1);
         let mut steps: Vec<(usize, usize)> = strides.map(|(stride, size)| (stride.unsigned_abs(), *size)).collect();

@@ -43,7 +43,7 @@ pub enum Op {
     Number(f64),
     /// An integer constant, or a mask as 0 or 1.
     Integer(i64),
-    /// The element of a stream.
+    /// The current lane's element of the stream with this index.
     Load(usize),
     /// A function of a float.
     Unary(Unary),
@@ -210,7 +210,7 @@ impl Body {
         self.nodes.len() - 1
     }
 
-    /// Appends the element of a stream. Loads of the same stream return the same value.
+    /// Appends a load from a stream, and returns its result. Further loads from the same stream return the same value.
     pub fn load(&mut self, stream: usize, ty: Type) -> Value {
         match self.nodes.iter().position(|node| node.op == Op::Load(stream)) {
             Some(value) => value,

@@ -19,7 +19,7 @@ use crate::typed;
 const BLOCK: usize = 1024;
 const SMALL_BLOCK: usize = 256;
 
-/// The total size of the tiles that fit into the L1 cache together with the streams, in bytes.
+/// The maximum total size of a body's tiles, in bytes, at which they fit into the L1 cache together with its streams.
 const TILES_IN_CACHE: usize = 24 << 10;
 
 /// The memory of a body's streams. Each slice starts at the lowest element that the stream accesses.
@@ -87,7 +87,7 @@ impl Tiles {
                 let path = &paths[*stream];
                 let is_loaded = match path.order {
                     Order::Dense => false,
-                    // The lanes are the same in each block.
+                    // All blocks have the same lanes, so only the first block loads them.
                     Order::Splat | Order::Strided if block.is_multiple_of(path.period) => start == 0,
                     Order::Splat | Order::Strided => true,
                 };
@@ -170,7 +170,7 @@ impl Tiles {
     }
 }
 
-/// A float type of programs.
+/// The float type of a program: `f32` or `f64`.
 pub trait Item: Element {}
 impl Item for f32 {}
 impl Item for f64 {}

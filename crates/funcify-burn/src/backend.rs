@@ -35,7 +35,7 @@ impl Backend for Burn {
     }
 
     fn wait(&self) {
-        // Ignores the error: if the device has failed, reading a result reports it.
+        // Ignore the error here: if the device has failed, reading a result returns an error.
         let _ = self.device().sync();
     }
 
@@ -201,7 +201,8 @@ impl Backend for Burn {
             None => return Err("a trace needs an axis of rows".into()),
         }
         if sizes[1..].contains(&0) {
-            // A row without elements needs no write, and Flex panics on an empty range that does not start at 0.
+            // A row without elements needs no write, and Burn's flex device panics on an empty range that does not
+            // start at 0.
             return Ok(trace);
         }
         let slices = kinds::slices_along(&sizes, 0, row, row + 1, 1);
@@ -223,13 +224,14 @@ fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
     }
-    // Flex panics on an offset into an empty tensor. Since all empty rows are equal, the offset is set to 0.
+    // Burn's flex device panics on an offset into an empty tensor. All rows of such a tensor are equal, so the offset
+    // is set to 0.
     let start = if sizes.contains(&0) { 0 } else { start };
     Ok(kinds::slice(tensor.clone(), &kinds::slices_along(sizes, 0, start, start + count, 1)))
 }
 
-/// Returns whether `op` is one of Burn's elementwise ops. On a wgpu device, these ops panic if one operand is a scalar
-/// and the other is empty.
+/// Returns whether the kernel of `op` may call Burn's elementwise ops. On a wgpu device, those ops panic if one operand
+/// is a scalar and the other is empty.
 fn is_elementwise(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) | OpClass::Custom(_) => true,

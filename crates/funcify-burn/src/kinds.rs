@@ -122,8 +122,8 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
 /// A slice for each axis. The list is kept on the stack, because loops build one for every row that they read or write.
 type Slices = SmallVec<[Slice; 6]>;
 
-/// Returns slices that select the positions `start, start + step, ..` below `limit` along `axis`, and everything along
-/// the other axes.
+/// Returns slices that select the positions `start, start + step, ..` below `limit` along `axis`, and all positions
+/// along the other axes.
 pub(crate) fn slices_along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
     let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
     let part = Slice::new(start as isize, Some(limit as isize), step as isize);

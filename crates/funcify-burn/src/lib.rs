@@ -38,7 +38,8 @@
 //! On the CPU devices, Burn's integer arithmetic panics in cases where funcify's ops have a defined result: overflow
 //! (in builds with overflow checks), division by zero, and casts of numbers that the target type cannot represent. So
 //! on these devices, this crate computes integer arithmetic itself, in host memory. On wgpu, nothing panics, so integer
-//! arithmetic uses Burn's ops, and combines several of them where a single op has a different result than funcify's.
+//! arithmetic uses Burn's ops, and combines several of them where the result of a single op would differ from that of
+//! funcify's op.
 //!
 //! # Operations that wait for a wgpu device
 //! Kernels, and the steps of native loops, are enqueued without waiting. These operations wait for the device:

@@ -136,7 +136,8 @@ fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
     x.unsqueeze_dim(if batch_first { 1 } else { 0 })
 }
 
-/// Moves the step axis to the front, or from the front back to axis 1. Does nothing unless `batch_first` is set.
+/// Swaps the batch axis and the step axis if `batch_first` is set. This converts a batch-first sequence to one with the
+/// steps first, or back.
 fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }
@@ -164,8 +165,8 @@ fn scan_one_way<M: Cell>(
     Ok((steps_first(ys, batch_first), last))
 }
 
-/// Runs the first cell forward over the sequence and the second cell in reverse. Returns their concatenated outputs and
-/// both final states.
+/// Runs the first cell over the sequence from the first step to the last, and the second cell from the last step to the
+/// first. Returns their concatenated outputs and both final states.
 #[track_caller]
 fn scan_both_ways<M: Cell>(
     cells: [&M; 2],

@@ -81,7 +81,7 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
             let tracked = [choice & 1 > 0, choice & 2 > 0, choice & 4 > 0];
             for (name, loss) in LOSSES {
                 if name == "the second alone" && !tracked[0] && !tracked[2] {
-                    // Here, the loss that Burn's own ops compute is not tracked.
+                    // Here, the loss depends on no tracked input, so Burn's own ops have no gradients to compare with.
                     continue;
                 }
                 let ours = gradients(&device, tracked, loss, |inputs| {

@@ -18,7 +18,8 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// Checks that devices with their own memory prefer few steps, because each step of a loop launches kernels.
+/// Checks that devices with their own memory prefer less depth over less work, because each step of a loop launches
+/// kernels.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {
@@ -146,8 +147,9 @@ fn traces_of_every_dtype() {
     }
 }
 
-/// Checks the time of 10,000 writes. If each write copied the buffer, which takes 250 microseconds, all of them would
-/// take more than two seconds. wgpu is not timed, because its kernels are enqueued.
+/// Writes 10,000 rows, and checks that the buffer is not shared and that the writes are fast. A copy of the buffer
+/// takes 250 microseconds, so 10,000 copies would take more than two seconds. wgpu is not timed, because its kernels
+/// are enqueued.
 #[test]
 fn rows_are_written_in_place() {
     for device in devices() {

@@ -56,7 +56,8 @@ fn data(tensor: &HostTensor) -> TensorData {
     TensorData::new(tensor.to_f64_vec(), tensor.shape().to_vec())
 }
 
-/// Compares a layer and its gradients with the reference evaluator. Runs it over the whole sequence and in two parts.
+/// Compares the outputs and gradients of a layer with those of the reference evaluator. Also checks that two parts of
+/// the sequence, with the state passed from one to the other, yield the same outputs as the whole sequence.
 fn check<M: Module, S: Tensors + Clone>(
     layer: nn::Layer,
     make: impl Fn(&Device) -> M,

@@ -12,7 +12,8 @@ fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tens
     Tensor::from_data(TensorData::new(values(shape.iter().product(), seed), shape), device).require_grad()
 }
 
-/// Compares the results of two tensor programs, and the gradients of all their arguments.
+/// Compares the results of a function that uses `scan` with those of a handwritten loop, and the gradients of all
+/// arguments.
 fn check(
     seeds: u32,
     by_scan: impl Fn(&[Tensor<2>], &Device) -> Tensor<2>,

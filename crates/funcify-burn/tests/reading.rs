@@ -1,5 +1,5 @@
-//! Tests that a body that reads elements of its tensors is rejected, because a record must be valid for all elements.
-//! The values of the elements, and the function that reads them, must not matter.
+//! Tests that a body that reads elements of its tensors is rejected, because a record must be valid for tensors with
+//! any elements. The rejection must not depend on the values that the body reads, or on the function that reads them.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -112,7 +112,8 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// Checks bodies whose second call returns a different result of the same ops, or records one more op.
+/// Checks bodies whose second call records the same ops but returns the result of a different one, or records an
+/// additional op.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();

@@ -25,11 +25,11 @@ const ROWS: usize = 4;
 
 /// A recurrent module with its own `forward`.
 trait Case: Module + RnnExt {
-    /// Builds a state from the rows of `[ROWS, batch, hidden]`.
+    /// Builds a state from the rows of a tensor `[ROWS, batch, hidden]`.
     fn state(rows: Tensor<3>) -> Self::State;
     /// Calls Burn's `forward`.
     fn whole(&self, xs: Tensor<3>, state: Option<Self::State>) -> Self::Output;
-    /// Returns all elements of an output.
+    /// Returns all elements of an output as a vector.
     fn flat(output: Self::Output) -> Tensor<1>;
 }
 
@@ -161,7 +161,7 @@ fn every_option_is_taken() {
     for (bias, batch_first, reverse) in
         flags.iter().flat_map(|a| flags.iter().flat_map(move |b| flags.map(|c| (*a, *b, c))))
     {
-        // This bound clips some of the states.
+        // Some states are outside of this bound, and are clipped.
         for (clip, option) in [(None, false), (Some(0.3), true)] {
             let what = format!("bias {bias}, batch first {batch_first}, reverse {reverse}, clip {clip:?}, {option}");
             let lstm = LstmConfig::new(INPUT, HIDDEN, bias).with_batch_first(batch_first).with_reverse(reverse);

@@ -25,7 +25,7 @@ fn run(device: &Device, forward: impl FnOnce(Vector, Vector, Tensor<2>) -> (Vect
     run_at(0.2, device, forward)
 }
 
-/// Runs a loop on arguments around `centre`.
+/// Runs the loop `forward` on pseudorandom arguments around `centre`. Returns its results and gradients.
 fn run_at(centre: f32, device: &Device, forward: impl FnOnce(Vector, Vector, Tensor<2>) -> (Vector, Tensor<2>)) -> Run {
     let of = |count, seed| values(count, seed).into_iter().map(|it| centre + 0.6 * it).collect::<Vec<f32>>();
     let [w, c] =
@@ -70,8 +70,8 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
         match (found, expected) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
-            // One loop may have a zero gradient where the other has none, if gradients reach the argument only through
-            // the first step of the handwritten loop.
+            // If gradients reach an argument only through the first step of the handwritten loop, the gradient may be
+            // zero in one loop and missing in the other.
             (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
     }
@@ -208,8 +208,8 @@ fn random_closures_stop_where_burn_stops() {
     assert!(refused < PROGRAMS / 10, "{refused} of {PROGRAMS} are rejected");
 }
 
-/// Runs a loop on arguments around `centre`. Returns `None` if the loop is rejected because several placements of stops
-/// fit.
+/// Runs `scan` with this body on pseudorandom arguments around `centre`. Returns `None` if the loop is rejected because
+/// several placements of stops fit.
 fn run_at_or_refused(
     centre: f32,
     device: &Device,
@@ -227,7 +227,7 @@ fn run_at_or_refused(
     (!is_refused).then_some(found)
 }
 
-/// Applies random ops to the weight, the carry, the row and earlier results.
+/// Applies random ops to the weight, the carry, the row and earlier results. Returns the next carry and the y.
 fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Vector) {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut below = |limit: usize| {

@@ -341,7 +341,7 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
 }
 
 /// Attaches the results of a forward program to Candle's graph as one node. The first `count` results are the graph's
-/// results, and the rest are residuals.
+/// results, and all others are residuals.
 fn attach_results(
     at: &Place,
     programs: Arc<Programs>,
@@ -399,7 +399,7 @@ fn attach_results(
             )
         }
     });
-    // Cannot fail, because the cell is set only here.
+    // This cannot fail, because the cell is set only here.
     let _ = saved.set(takes.collect());
     results.truncate(count);
     Ok(results)

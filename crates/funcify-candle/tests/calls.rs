@@ -154,7 +154,7 @@ fn errors_have_no_backtrace() {
     check(funcify_candle::cond(&x, &x, Ok::<Tensor, _>, Ok::<Tensor, _>).unwrap_err().to_string());
 }
 
-/// Checks that any nonzero byte of a BOOL tensor in a safetensors file is true, as in a call.
+/// Checks that any nonzero byte of a BOOL tensor in a safetensors file counts as true, as in an argument of a call.
 #[test]
 fn a_byte_of_a_file_that_is_not_zero_is_true() {
     let header = r#"{"p":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}"#;

@@ -164,7 +164,7 @@ fn tensors_without_elements() {
     let (last, ys) = scan(&start, xs.as_tensor(), step).unwrap();
     assert_eq!((last.dims(), ys.dims()), (&[0usize, 2][..], &[STEPS, 0, 2][..]));
     let gradients = (last.sum_all().unwrap() + ys.sum_all().unwrap()).unwrap().backward().unwrap();
-    // For empty tensors, Candle's arithmetic does not record the right operand.
+    // For empty tensors, Candle's arithmetic does not record the right-hand operand.
     assert!(gradients.get(&xs).is_none() && gradients.get(&w).is_none());
 }
 
@@ -198,7 +198,7 @@ fn without_anything_tracked() {
     assert!(gradients.get(&w).is_some() && gradients.get(&hidden).is_none());
 }
 
-/// Checks a loop without sequences, whose number of steps is an option.
+/// Checks a loop without sequences, whose number of steps is set in the options.
 #[test]
 fn a_number_of_steps() {
     let x = Var::new(0.9f64, &Device::Cpu).unwrap();
@@ -240,7 +240,7 @@ fn captured_tensors_with_a_graph() {
         Ok((h.clone(), h))
     };
     let deep = |turns: usize| (0..turns).try_fold(w.t().unwrap(), |w, _| w.sin()).unwrap();
-    // With the transpose, 255 sines are 256 ops, which is the maximum.
+    // The transpose and 255 sines are 256 ops, which is the maximum.
     for turns in [1, 255, 256] {
         let computed = deep(turns);
         let (last, _) = by_hand(start.clone(), STEPS, false, |h, t| cell(h, row(&xs, t)?, &computed)).unwrap();
@@ -260,7 +260,8 @@ fn captured_tensors_with_a_graph() {
     }
 }
 
-/// Checks loops that use the result of another loop. Capturing it in the closure is an error; passing it is not.
+/// Checks loops that use the result of another loop. A closure must not capture this result; `scan_captured` accepts it
+/// as an operand.
 #[test]
 fn a_captured_result_of_a_loop() {
     let xs = var(1, &[STEPS, 2], DType::F64);
@@ -357,7 +358,7 @@ fn a_closure_that_draws_is_an_error() {
     let rows = gradient.get(&xs).unwrap().to_vec2::<f32>().unwrap();
     assert_eq!(rows[STEPS - 1], [1f32; 8]);
     assert!(rows[STEPS - 2].iter().all(|g| *g == 0.0 || *g == 2.0), "{rows:?}");
-    // The ys of a rerun must also be the same.
+    // The rerun must also return the same ys.
     let drawn = |x: Tensor| candle_nn::ops::dropout(&x, 0.5);
     let (_, ys) = scan(&start, xs.as_tensor(), move |h: Tensor, x| Ok(((h + &x)?, drawn(x)?))).unwrap();
     assert_contains(&error_of(ys.sum_all().unwrap().backward()), &["scan: a y of step", "keep_graphs"]);

@@ -194,7 +194,7 @@ fn every_op_and_control_is_candles() {
         let ways = [ScanOptions::new(), ScanOptions::new().segments(1), ScanOptions::new().keep_graphs()];
         for (way, options) in ways.into_iter().enumerate() {
             let what = format!("{name}, way {way}");
-            // Pass the weight to the loop first, and then capture it in the closure as a variable.
+            // Run the loop twice: first with the weight as an operand, then with the weight captured by the closure.
             let body = *body;
             let told = scan_captured(options.clone(), c.as_tensor(), xs.as_tensor(), w.as_tensor(), move |c, x, w| {
                 body(w, c, x)

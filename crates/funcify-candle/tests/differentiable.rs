@@ -193,7 +193,7 @@ fn inputs_without_a_graph_have_no_gradient() {
     assert_close(one.get(&x).unwrap(), both.get(&x).unwrap(), "x");
     assert!(one.get(&y).is_none());
     assert!(call(x.detach(), y.detach()).iter().all(|result| !result.track_op()));
-    // A graph without float outputs is not attached to Candle's graph.
+    // If no output is a float, the call adds no node to Candle's graph.
     let graph = Graph::build("ints", |g| g.input("x", "f32[N]").cast(funcify::DType::I64)).unwrap();
     let function = Differentiable::compile(&graph, &Candle::cpu()).unwrap();
     assert!(!function.call(&[x.as_tensor().clone()]).unwrap()[0].track_op());
@@ -262,7 +262,8 @@ fn mistakes_are_errors() {
     assert!(function.call(&[x.detach()]).is_ok());
 }
 
-/// Computes a second derivative by differentiating the graph. The resulting graph can be a node like any other graph.
+/// Computes a second derivative by differentiating the graph. The graph of the derivative can run as a node of Candle's
+/// graph, like any other graph.
 #[test]
 fn higher_order_lives_in_the_graph() {
     let cube = Graph::build("cube", |g| {

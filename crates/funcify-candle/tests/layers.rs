@@ -88,7 +88,7 @@ fn weights_of_candle_nn() {
 /// A function that runs a layer over a sequence, from the given states or from zero states.
 type Seq = dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>;
 
-/// A layer as a graph and closures, for the tests that run on all layers.
+/// A layer with its graph, parameters and zero states, for the tests that run on all layers.
 struct Made {
     graph: Graph,
     parameters: Vec<Tensor>,

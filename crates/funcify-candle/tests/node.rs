@@ -116,7 +116,7 @@ fn results_may_be_dropped() {
 }
 
 /// An identity op that counts its nodes in Candle's graph: `alive` is the current number of nodes, and `most` is the
-/// maximum number so far.
+/// maximum number since the last call of `take`.
 #[derive(Clone)]
 struct Counted {
     alive: Arc<AtomicUsize>,
@@ -164,8 +164,8 @@ impl CustomOp1 for Recorded {
     }
 }
 
-/// Checks that a closure loop saves the graphs of its steps only if asked to, and that the backward pass holds the
-/// graphs of one segment at a time.
+/// Checks that a closure loop saves the graphs of its steps only if the option `keep_graphs` is set, and that the
+/// backward pass holds the graphs of one segment at a time.
 #[test]
 fn the_graphs_of_steps_are_not_saved() {
     let w = var(1, &[2], DType::F64);
@@ -225,7 +225,7 @@ fn a_node_goes_with_its_results() {
     assert_eq!(counted.take().1, 0);
 }
 
-/// Checks that a function of one input and one output becomes a single Candle op. The same rules apply as for several
+/// Checks that a function with one input and one output becomes a single Candle op. The same rules apply as for several
 /// inputs and outputs: backward passes may be repeated, results may be used twice, and second derivatives are an error.
 #[test]
 fn one_input_and_one_output_need_no_tokens() {

@@ -36,7 +36,8 @@ fn search(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Finds the first patch that changes the program's results. Returns it with its position among all patches.
+/// Finds the first patch that changes the program's results. Returns it with its position among all patches, or `None`
+/// if no patch changes them.
 fn find_wrong_patch(
     graph: &Graph,
     inputs: &[HostTensor],

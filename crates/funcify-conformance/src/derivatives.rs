@@ -8,27 +8,30 @@ type Derivative = fn(&Graph) -> Result<Graph, Error>;
 /// The derivatives, keyed by name. The name is both the tensor group in the manifest and the category of the cases.
 pub(crate) const ALL: [(&str, Derivative); 4] = [("grad", grad), ("jvp", jvp), ("hvp", hvp), ("grad3", grad3)];
 
-/// Computes the gradients with respect to all float inputs, from the cotangents `ct`.
+/// Returns a program that computes the gradients with respect to all float inputs, given the cotangents `ct`.
 fn grad(graph: &Graph) -> Result<Graph, Error> {
     graph.vjp(.., GradOptions::new().disconnected(Disconnected::Zeros))
 }
 
-/// Computes the directional derivatives along the tangents `tan`, with respect to all float inputs.
+/// Returns a program that computes the directional derivatives along the tangents `tan`, with respect to all float
+/// inputs.
 fn jvp(graph: &Graph) -> Result<Graph, Error> {
     graph.jvp(..)
 }
 
-/// Computes Hessian-vector products: the directional derivatives of the gradients along `tan`, with fixed cotangents.
+/// Returns a program that computes Hessian-vector products: the directional derivatives of the gradients along `tan`,
+/// with fixed cotangents.
 fn hvp(graph: &Graph) -> Result<Graph, Error> {
     differentiate_outputs(&grad(graph)?, "grad_", &float_inputs(graph))
 }
 
-/// Computes the second directional derivatives of the gradients along `tan`.
+/// Returns a program that computes the second directional derivatives of the gradients along `tan`.
 fn grad3(graph: &Graph) -> Result<Graph, Error> {
     differentiate_outputs(&hvp(graph)?, "tan_grad_", &float_inputs(graph))
 }
 
-/// Computes the directional derivatives of the outputs whose names start with `prefix`.
+/// Returns a program that computes the directional derivatives of the outputs whose names start with `prefix`, with
+/// respect to the inputs `wrt`.
 fn differentiate_outputs(graph: &Graph, prefix: &str, wrt: &[&str]) -> Result<Graph, Error> {
     let names = graph.outputs().iter().map(|output| output.name.as_str());
     let names: Vec<&str> = names.filter(|name| name.starts_with(prefix)).collect();

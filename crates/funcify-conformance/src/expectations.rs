@@ -121,7 +121,7 @@ impl Expectations {
         }
     }
 
-    /// Returns the gap that covers a case in a mode.
+    /// Returns the declared gap that covers a case in a mode, or `None` if no gap covers it.
     pub fn find(&self, case: &str, mode: &str) -> Option<&Gap> {
         self.expect.iter().find(|gap| gap.covers(case, mode))
     }

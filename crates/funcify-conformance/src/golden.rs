@@ -86,7 +86,7 @@ impl GoldenCase {
         of_group.collect()
     }
 
-    /// Returns the type that a tensor has in the program.
+    /// Returns the type that the tensor with this key has in the program, or `None` if the manifest does not list it.
     pub fn ty(&self, key: &str) -> Option<TensorType> {
         let tensor = self.tensors.iter().find(|tensor| tensor.key == key)?;
         Some(TensorType::new(DType::from_name(&tensor.dtype)?, tensor.shape.as_slice()))

@@ -14,7 +14,7 @@ use crate::runner::{Status, Subject, missing_needs, rewrite_case, run_case, run_
 use crate::suite::all_cases;
 use crate::unlocks::{unlock_table, unlocks};
 
-/// Runs the suite as a test program: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
+/// Runs the suite as a test program. Put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
 /// into `tests/conformance.rs`, and the following into `Cargo.toml`:
 ///
 /// ```toml

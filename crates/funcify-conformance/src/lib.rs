@@ -6,7 +6,7 @@
 //!
 //! # A backend of your own
 //!
-//! The suite runs as tests of your crate. In `tests/conformance.rs`:
+//! The suite runs as tests of your crate. Put this into `tests/conformance.rs`:
 //!
 //! ```no_run
 //! # use funcify::dispatch::Reference as MyBackend;
@@ -15,7 +15,7 @@
 //! }
 //! ```
 //!
-//! In `Cargo.toml`, because the file has a `main` instead of `#[test]` functions:
+//! Add this to `Cargo.toml`, because the file has a `main` function instead of `#[test]` functions:
 //!
 //! ```toml
 //! [dev-dependencies]

@@ -34,7 +34,7 @@ pub struct OpProgram {
 /// loop, because a backend may run an op differently inside a loop.
 ///
 /// # Errors
-/// Names the case for which no program can be built.
+/// Returns a message that names the case for which no program can be built.
 pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
     let mut programs: Vec<OpProgram> = Vec::new();
     for case in cases.iter().filter(|case| case.category == "op") {
@@ -50,7 +50,8 @@ pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
     Ok(programs)
 }
 
-/// Returns the first node that applies the case's op directly to uploaded inputs, and the values of these inputs.
+/// Returns the first node that applies the case's op directly to uploaded inputs, and the values of these inputs, or
+/// `None` if the case has none.
 fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
     let argument = |value| {
         let index = case.graph.inputs().iter().position(|input| input.value == value)?;

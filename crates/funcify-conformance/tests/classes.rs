@@ -1,4 +1,5 @@
-//! Checks what ops report to passes (`Op::lanes_along`, `Op::linearity`, `cannot_fail`) by running the ops.
+//! Checks the properties that ops report to passes (`Op::lanes_along`, `Op::linearity`, `cannot_fail`) by running the
+//! ops.
 //!
 //! The reference evaluator runs every node of every case on its own, with random operands. The checks do not share
 //! code with the implementation: a lane is independent if it does not change when other lanes change, and an op is
@@ -74,7 +75,7 @@ fn elements(ty: &TensorType) -> Option<usize> {
     element_count(&shape(ty)?)
 }
 
-/// Returns the sizes of a type, or `None` if one is unknown.
+/// Returns the shape of a type, or `None` if a size is unknown.
 fn shape(ty: &TensorType) -> Option<Vec<usize>> {
     ty.shape.value(&Sizes::new()).ok()
 }

@@ -148,13 +148,13 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
         _ => {
             let op = elementwise(name);
             let op = op.unwrap_or_else(|| panic!("`{name}` has no example: add it to {}", file!()));
-            // The type rule rejects the wrong number of operands.
+            // The type rule rejects the example with the wrong number of operands.
             [1, 2].map(|operands| (name.to_string(), op.clone(), vec![matrix.clone(); operands])).to_vec()
         }
     }
 }
 
-/// Returns the op with this name from the tables of elementwise ops.
+/// Returns the op with this name from the tables of elementwise ops, or `None` if they do not list it.
 fn elementwise(name: &str) -> Option<Op> {
     fn row<T: OpRules + Copy + Into<Op>>(rows: &[T], name: &str) -> Option<Op> {
         rows.iter().find(|op| op.name() == name).map(|op| (*op).into())

@@ -2,9 +2,9 @@
 //! the handle.
 //!
 //! A handle applies to everything that runs in its [scope](Cancellation::scope), on the current thread: the reference
-//! evaluator, functions of every backend, loops over closures, and backward passes started by a framework's autodiff.
-//! Calls need no extra argument. Each call collects the active handles once, as [`ActiveHandles`]. After that, each
-//! step costs one relaxed load per handle.
+//! evaluator, compiled functions of every backend, loops over closures, and backward passes started by a framework's
+//! autodiff. Calls need no extra argument. Each call collects the active handles once, as [`ActiveHandles`]. After
+//! that, each step costs one relaxed load per handle.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 pub use crate::error::Progress;
 use crate::error::{Error, Place, Result};
 
-/// A handle that cancels the calls in its [`scope`](Cancellation::scope), which then return [`Error::Cancelled`].
-/// Clones share the same state.
+/// A handle that cancels the calls in its [`scope`](Cancellation::scope). A cancelled call returns
+/// [`Error::Cancelled`]. Clones share the same state.
 ///
 /// The handle is checked before each step of a loop, before each kernel of a program, and before each op that is
 /// traced, differentiated, batched or rewritten. A running kernel is not interrupted. The results of the cancelled
@@ -52,7 +52,7 @@ pub struct Cancellation {
 }
 
 impl Cancellation {
-    /// Creates a handle without a deadline. Only [`cancel`](Cancellation::cancel) sets it.
+    /// Creates a handle without a deadline: it is set only by a call to [`cancel`](Cancellation::cancel).
     pub fn new() -> Self {
         Cancellation::default()
     }
@@ -161,7 +161,7 @@ impl ActiveHandles {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// Returns an error that contains the place `at` and the progress if any of the handles is set.
+    /// If any of the handles is set, returns an error that contains the place `at` and the progress.
     #[inline]
     pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
         self.check_at(|| at.clone(), progress)
@@ -177,8 +177,8 @@ impl ActiveHandles {
     }
 }
 
-/// Returns an error if any active handle is set. Use this function for a single check, for example before an op is
-/// traced. Loops should use [`ActiveHandles`].
+/// Returns an error if any active handle is set. Call this function for a single check, for example before tracing an
+/// op. Loops should use [`ActiveHandles`].
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::error::Site;
 
-    /// A value that reports the thread on which it is dropped.
+    /// A value that sends the id of the thread on which it is dropped.
     struct Held(Sender<ThreadId>);
 
     impl Drop for Held {

@@ -36,7 +36,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// A loop does not allow one of its taps.
+    /// A sequence, state or buffer of a loop has a tap that the loop does not allow.
     #[error("{}", report(at, format!("{component} has a tap that is not allowed"), &[("tap", &tap.to_string()), ("rule", rule)], fix))]
     Tap {
         /// The op and its source location.
@@ -62,7 +62,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// A step would read or write a row outside its tensor.
+    /// A step of a loop would read or write a row that the tensor does not have.
     #[error("{}", report(at, format!("{component} has too few rows"), &[("needed", needed), ("found", found)], fix))]
     Rows {
         /// The op and its source location.
@@ -95,7 +95,7 @@ pub enum Error {
     Name {
         /// The op and its source location.
         at: Box<Place>,
-        /// The item with this name.
+        /// The input, output or value that has this name.
         component: String,
         /// The name.
         name: String,
@@ -438,7 +438,7 @@ impl Error {
     }
 }
 
-/// Formats the number of bytes needed and, if it is not 0, the number of bytes already in use.
+/// Formats the number of bytes needed, followed by the number of bytes already in use unless the latter is 0.
 fn format_needed_bytes(needed: u64, held: u64) -> String {
     let beside = if held == 0 { String::new() } else { format!(", in addition to {} in use", format_bytes(held)) };
     format!("{}{beside}", format_bytes(needed))

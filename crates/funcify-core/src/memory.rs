@@ -1,4 +1,4 @@
-//! Limits the memory of a program: estimates how many bytes its tensors need before they are allocated.
+//! Limits the memory of a program: before its tensors are allocated, estimates how many bytes they need.
 //!
 //! A tensor's size may depend on data. An erroneous value could then request more memory than the machine has, and the
 //! allocator would abort the process. `CompileOptions::memory_budget` sets the budget of a single function. All other
@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Place, Result};
 use crate::types::{DType, Dim, Sizes, TensorType};
 
-/// The environment variable that sets the budget of the process: a number of bytes, or `512MiB`, `4GiB`, `1TiB`.
+/// The environment variable that sets the budget of the process. Its value is a number of bytes with an optional unit,
+/// such as `512MiB`, `4GiB` or `1TiB`.
 pub const MEMORY_BUDGET_VARIABLE: &str = "FUNCIFY_MEMORY_BUDGET";
 
 /// The default budget if the memory size of the machine is unknown.
@@ -62,7 +63,8 @@ pub fn set_memory_budget(bytes: u64) {
     BUDGET.store(bytes.max(1), Ordering::Relaxed);
 }
 
-/// Parses a number of bytes with an optional unit: `1024`, `64KiB`, `512MiB`, `4GiB`, `1TiB`.
+/// Parses a number of bytes with an optional unit: `1024`, `64KiB`, `512MiB`, `4GiB`, `1TiB`. Returns `None` for any
+/// other text.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -77,7 +79,8 @@ fn parse_bytes(text: &str) -> Option<u64> {
     text[..digits].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Returns the memory size of the machine, or the limit of the process's control group if that is smaller.
+/// Returns the memory size of the machine, or the limit of the process's control group if that is smaller. Returns
+/// `None` if both are unknown.
 fn machine_bytes() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

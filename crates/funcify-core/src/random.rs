@@ -61,8 +61,8 @@ pub fn host_key(seed: i64) -> HostTensor {
     HostTensor::from([(seed >> 32) as u32, seed as u32])
 }
 
-/// Splits a key into `n` independent keys of type `u32[n,2]`, like JAX's `split`. Use `unstack` to get the individual
-/// keys: `let [key, step] = split(key, 2).unstack(0);`
+/// Splits a key into `n` independent keys, and returns them as a tensor of type `u32[n,2]`, like JAX's `split`. Use
+/// `unstack` to get the individual keys: `let [key, step] = split(key, 2).unstack(0);`
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -303,15 +303,15 @@ fn threefry(key: Value, counter: Value, shape: Shape, words: Words) -> Value {
     emit_value(Threefry { shape, words }, &[key, counter], Site::caller())
 }
 
-/// Draws 64-bit numbers. Returns their high and low words.
+/// Draws random 64-bit numbers. Returns their high and low words.
 #[track_caller]
 fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
     let words = threefry(key, key.zeros_like(), shape.clone(), Words::Both);
     [words.index(-1, 0), words.index(-1, 1)]
 }
 
-/// Draws random bits as wide as an integer type. Their type is the unsigned type of the same width, or `i64` for 64
-/// bits.
+/// Draws random bits for elements of an integer type. The result has the unsigned type of the same width, or `i64` for
+/// 64 bits.
 #[track_caller]
 fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::I64 {
@@ -342,8 +342,8 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     }
 }
 
-/// Computes the remainder of unsigned integers. Unsigned 64-bit integers are stored as i64, so other ops compute their
-/// remainder.
+/// Computes the remainder of unsigned integers. Unsigned 64-bit integers are stored as i64, so `%` would treat them as
+/// signed; their remainder is composed from shifts, divisions and selections instead.
 #[track_caller]
 fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {

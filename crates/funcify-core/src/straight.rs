@@ -52,7 +52,7 @@ impl Graph {
     }
 }
 
-/// A traced value together with its concrete tensor.
+/// A traced value, with the tensor that it evaluates to for the given arguments.
 #[derive(Clone)]
 struct Concrete {
     value: Value,
@@ -60,7 +60,7 @@ struct Concrete {
 }
 
 impl Concrete {
-    /// Selects a row along axis 0.
+    /// Selects a row of the value and of its tensor, along axis 0.
     fn row(&self, row: usize) -> Concrete {
         Concrete { value: self.value.index(0, row as i64), tensor: self.tensor.row(row) }
     }
@@ -74,7 +74,8 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
             OpClass::Control(Control::Switch(switch)) => run_switch(switch, &operands, sizes),
             OpClass::Control(Control::While(op)) => run_while(op, node, &operands, sizes),
             OpClass::Control(Control::AssociativeScan(op)) => run_associative(op, node, &operands, sizes),
-            // The straight-line program has constant sizes, so it needs the bound number but not the op that binds it.
+            // The straight-line program has constant sizes, so it needs the size that the op binds, but not the op
+            // itself.
             OpClass::Binding(op) => {
                 let size = op.checked(&node.place(), operands[0].tensor.get(0).as_i64())?;
                 sizes.set(&op.size, size);

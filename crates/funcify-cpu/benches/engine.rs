@@ -82,8 +82,8 @@ fn loops(machine: Machine) {
     }
 }
 
-/// Measures the time to compile the programs of the conformance suite, and the time to plan those with loops after
-/// rewriting.
+/// Measures the time to compile the programs of the conformance suite, and the time to plan the rewritten programs that
+/// contain loops.
 fn planning() {
     let (mut in_all, mut planned) = (Vec::new(), Vec::new());
     for case in funcify_conformance::all_cases().unwrap_or_default() {

@@ -34,8 +34,8 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Returns a backend that divides every program, however small, into parts for several threads, and uses short
-    /// strips. For tests.
+    /// Returns a backend that divides every program, however small, into parts for several threads, and uses strips of
+    /// few steps. For tests.
     #[doc(hidden)]
     pub fn dividing_all() -> Self {
         Cpu { division: Division::Always, ..Cpu::default() }
@@ -80,7 +80,7 @@ impl Backend for Cpu {
     }
 }
 
-/// A compiled program or loop on host tensors.
+/// A compiled program or loop that is called with host tensors.
 #[derive(Debug)]
 pub(crate) struct HostProgram(pub(crate) Engine);
 

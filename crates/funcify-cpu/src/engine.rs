@@ -24,7 +24,8 @@ use funcify_body::machine::Machine;
 /// A program or a loop that is compiled for the sizes of its operands. Several threads may call it concurrently.
 ///
 /// All floats have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Narrower
-/// floats and integers are converted to this type exactly, and booleans to 1 and 0.
+/// floats are converted to this type exactly, and booleans to 1 and 0. Integers are converted exactly, or keep their
+/// own type.
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,
@@ -59,7 +60,7 @@ impl Elements<'static> {
         }
     }
 
-    /// Converts integers to floats of type `dtype`. Returns `None` unless all of them are between `-greatest` and
+    /// Converts integers to floats of type `dtype`. Returns `None` unless all integers are between `-greatest` and
     /// `greatest`.
     fn holding<I: Integer>(integers: &[I], greatest: i64, dtype: DType) -> Option<Self> {
         let are_held = integers.iter().all(|integer| (-greatest..=greatest).contains(&integer.to_i64()));
@@ -119,7 +120,7 @@ impl Elements<'static> {
 }
 
 impl Elements<'_> {
-    /// Returns the bytes of integers, or `None` for floats.
+    /// Returns the elements as bytes if they are integers, or `None` if they are floats.
     fn bytes(&self) -> Option<&[u8]> {
         match self {
             Elements::F32(_) | Elements::F64(_) => None,
@@ -136,7 +137,8 @@ impl Elements<'_> {
         self.bytes().map(Slice::Bytes).or_else(|| T::slice(self).map(Slice::Float))
     }
 
-    /// Returns the elements as an output of a plan whose floats have type `T`.
+    /// Returns the elements as an output of a plan whose floats have type `T`, or `None` if they are floats of another
+    /// type.
     fn as_output<T: Number>(&mut self) -> Option<SliceMut<'_, T>> {
         match self {
             Elements::I64(integers) => Some(SliceMut::Bytes(cast_slice_mut(integers.to_mut()))),
@@ -274,7 +276,7 @@ impl Engine {
         tensors.collect::<Result<Vec<HostTensor>, _>>().map(Some).map_err(|error| error.to_string())
     }
 
-    /// Returns the element type of all values: f32 or f64.
+    /// Returns the type of all floats in the engine: f32 or f64.
     pub fn dtype(&self) -> DType {
         self.plan.dtype
     }
@@ -285,7 +287,7 @@ impl Engine {
         self.plan.reads[operand]
     }
 
-    /// Returns the names of the ops that the reference evaluator computes.
+    /// Returns the names of the plan's ops that the reference evaluator computes.
     pub(crate) fn evaluated_ops(&self) -> Vec<&'static str> {
         self.plan.plan.evaluated_ops()
     }
@@ -419,8 +421,8 @@ impl<T: Number> Executors<T> {
         })
     }
 
-    /// Runs an idle executor, or a new one if all are busy. Returns `true` if the run finished. Returns an error if the
-    /// operands have a different element type.
+    /// Runs an idle executor, or a new one if all are busy. Returns `true` if the run finished, and `false` if `stop`
+    /// ended it. Returns an error if an operand has floats of a type other than `T`.
     fn run<'o>(
         &'o self,
         plan: &GraphPlan,

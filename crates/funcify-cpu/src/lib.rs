@@ -64,7 +64,7 @@ pub use residuals::{DerivativePrograms, lay_out_residuals};
 #[doc(hidden)]
 pub use run::{CallError, Element, Executor, Slice, SliceMut};
 
-/// Returns statistics of the plan checks in this process. Plans are checked only with debug assertions.
+/// Returns statistics of the plan checks in this process. Plans are checked only if debug assertions are enabled.
 #[doc(hidden)]
 pub fn proof_counts() -> ProofCounts {
     proof::counts()

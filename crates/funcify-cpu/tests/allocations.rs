@@ -22,7 +22,7 @@ fn a_call_allocates_nothing() {
         plans::running_sum(100, 40, 20),
         plans::running_sum_of_one(1000),
     ];
-    // All calls run on the only thread of a rayon pool, which owns the queues of the pool.
+    // All calls run on the only thread of a rayon pool. This thread owns the queues of the pool.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     pool.install(|| {
         for workload in &workloads {
@@ -56,7 +56,7 @@ fn a_call_on_slices_allocates_nothing_after_the_first() {
     assert!(loss[0] > 0.0 && of_w.iter().chain(&of_h).all(|each| *each != 0.0));
 }
 
-/// Integer arguments are checked and integer results are corrected in place.
+/// The program checks integer arguments and corrects integer results (-0.0 becomes 0) in place.
 #[test]
 fn a_call_on_slices_of_integers_allocates_nothing_after_the_first() {
     let graph = Graph::build("masked", |g| {

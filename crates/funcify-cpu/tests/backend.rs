@@ -351,7 +351,7 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
 }
 
 /// Several totals start from the same number. The analysis recognises some of them as sums over the divided axis only
-/// in a late iteration, regardless of the value with which it starts.
+/// in a late iteration, whatever value it assumes for a total at first.
 #[test]
 fn totals_that_start_from_one_number_are_divided() {
     let graph = built("totals", |g| {
@@ -490,8 +490,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Both branches have a loop that may count endlessly, but only the branch that runs rejects the call. The initial
-/// contents of the rejection flag's memory do not matter.
+/// Both branches have a loop that may count endlessly, but the call is rejected only if the branch that runs counts
+/// endlessly. The initial contents of the rejection flag's memory do not matter.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {

@@ -13,8 +13,8 @@ use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 mod forwarded;
 use forwarded::RejectingProgram;
 
-/// A reference backend that claims to compile everything. It reports a fault for each request for which its function
-/// returns `true`.
+/// A reference backend that claims to compile everything. It reports a fault for each request that satisfies its
+/// predicate.
 #[derive(Clone, Copy)]
 struct Faulty(fn(&WholeRequest<'_>) -> bool);
 
@@ -44,8 +44,8 @@ impl Backend for Faulty {
     }
 }
 
-/// Asserts that a fault makes compiling or calling a function return an error, and that the function runs without the
-/// fault.
+/// Asserts that compiling or calling a function returns an error if the backend reports a fault, and that the function
+/// runs otherwise.
 fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&WholeRequest<'_>) -> bool) {
     let run = |backend: Faulty| Function::compile(graph, &backend)?.call_host(inputs);
     assert_eq!(run(Faulty(|_| false)).expect("without a fault it runs"), funcify::evaluate(graph, inputs).unwrap());

@@ -131,7 +131,7 @@ fn a_loop_that_ends_early_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 3]);
 }
 
-/// A loop is compiled, whether floats represent its integers exactly or not.
+/// A loop is compiled whether or not floats represent its integers exactly.
 #[test]
 fn loops_take_integers_that_floats_hold() {
     let masked = Graph::build("masked", |g| {

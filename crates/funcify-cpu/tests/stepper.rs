@@ -19,7 +19,7 @@ fn network() -> Graph {
     })
 }
 
-/// Returns the sizes of a stepper's input, for 3 streams.
+/// Returns the shape of a stepper's input, for 3 streams.
 fn shape(graph: &Graph, input: usize) -> Vec<usize> {
     graph.input_type(input).shape.value(&sizes(&[("B", 3)])).unwrap()
 }

@@ -225,7 +225,8 @@ fn a_chain_of_ops_is_one_body() {
     assert!(matches!(step[..], [Node::Fused(_)]), "the step is one body, which also writes the state: {step:?}");
 }
 
-/// The states replace each other, and are read in a different order than they are written.
+/// The next value of each state depends on other states, and a step reads the states in a different order than it
+/// writes them.
 #[test]
 fn bodies_do_not_overwrite_what_they_still_read() {
     let of = |seed: i64| HostTensor::from_fn(DType::I64, &[30], |i| Scalar::Int(seed * (i[0] as i64 + 3) % 101));

@@ -183,7 +183,7 @@ fn words_are_rounded_once() {
     assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
 }
 
-/// A word may be an integer that floats cannot represent, so ops that use words as numbers are not compiled.
+/// Random words may be integers that floats cannot represent. Ops that use them as numbers must not round them.
 #[test]
 fn numbers_of_words_are_not_rounded() {
     let graph = built("numbers", |g| {

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, 
 use crate::builder::{Builder, Stream, Value, memory};
 use crate::number::Number;
 
-/// A matrix at the address of a stream. It must not be written during the loop.
+/// A matrix at the address of a stream. The loop must not write to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'m> {
     /// The stream whose current address is the address of the first element.
@@ -85,7 +85,8 @@ impl<T: Number> Builder<'_, T> {
         let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * UNROLL * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
-        // Groups the sums by the element of the row that they use, because block arguments are computed in order.
+        // Groups the sums by the row elements that contribute to them, because Cranelift computes block arguments in
+        // order.
         let carried = |elements: IrValue, place: IrValue, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
             let sums = (0..SUMS).flat_map(|part| sums.iter().map(move |sums| sums[part].0));
             [elements, place].into_iter().chain(sums).map(BlockArg::Value).collect()

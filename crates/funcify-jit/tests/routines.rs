@@ -119,8 +119,8 @@ fn functions_are_called_with_which_and_operands() {
     }
 }
 
-/// Builds a routine that computes running sums of the first three of five elements. It also stores the last of these
-/// sums plus the fifth element.
+/// Builds a routine that reads five elements per iteration, and adds the first three to running sums. It stores these
+/// sums, and two copies of the third sum plus the fifth element.
 fn sums() -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [state, xs, sums] = [builder.stream(), builder.stream(), builder.stream()];
@@ -260,8 +260,8 @@ fn a_routine_runs_in_several_threads_at_once() {
 /// The number of columns of the matrix in [`product`].
 const WIDTH: usize = 12;
 
-/// Builds a routine that multiplies rows by the first four and the last four columns of a matrix. It stores the sum of
-/// the even terms minus the sum of the odd terms.
+/// Builds a routine that multiplies rows by the first four and the last four columns of a matrix. For each of these
+/// columns, it stores the sum of the even terms minus the sum of the odd terms.
 fn product(rows: usize) -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [xs, matrix, to] = [builder.stream(), builder.stream(), builder.stream()];

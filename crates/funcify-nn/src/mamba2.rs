@@ -37,7 +37,7 @@ pub struct Mamba2 {
     pub head: usize,
     /// The number of states per feature.
     pub states: usize,
-    /// The number of groups of heads that share B and C.
+    /// The number of groups. The heads of a group share B and C.
     pub groups: usize,
     /// The width of the convolution kernel, in steps.
     pub width: usize,
@@ -151,7 +151,8 @@ fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Va
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
     let between = logs.unsqueeze(1) - logs.unsqueeze(0);
     let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
-    // If j is later than i, the decay is 0. The exponent is also masked, because `exp` could overflow.
+    // If step j is later than step i, the decay from j to i is 0. The exponent is masked too, because `exp` could
+    // overflow.
     let none = full(between.shape(), between.dtype(), 0.0);
     let decays = select(earlier, select(earlier, between, none).exp(), none);
     let given = delta.unsqueeze(4) * x;

@@ -64,8 +64,8 @@ pub struct Recurrent {
     pub hidden: usize,
     /// The number of stacked layers.
     pub layers: usize,
-    /// `true` if each layer also runs over the reversed sequence. The forward outputs and then the backward outputs are
-    /// concatenated along the features.
+    /// `true` if each layer also runs over the reversed sequence. The outputs of both directions are concatenated along
+    /// the features, forward outputs first.
     pub bidirectional: bool,
     /// `true` if the layer has biases.
     pub bias: bool,

@@ -2,8 +2,8 @@
 //! operands, in the same body, is computed once.
 //!
 //! Candidates have the same name and the same operands, in any order if the op is commutative. They are merged if their
-//! attributes and bodies are also equal. Ops of other crates, calls to functions with derivative rules, and loops that
-//! bind a size are never merged.
+//! attributes and bodies are also equal. Custom ops, calls to functions with derivative rules, and loops that bind a
+//! size are never merged.
 
 use funcify_core::graph::NodeId;
 use smallvec::SmallVec;
@@ -34,7 +34,7 @@ impl Available {
         Available(HashMap::with_capacity(ops))
     }
 
-    /// Returns the results of an equal op that was placed earlier.
+    /// Returns the results of an equal op that was placed earlier, if there is one.
     pub(super) fn find(&mut self, key: &Key, context: &RewriteContext<'_>) -> Option<Vec<ValueId>> {
         let placed = self.0.get_mut(key)?;
         if let Placed::One(node) = placed {

@@ -192,7 +192,8 @@ impl Driver {
         Some(results)
     }
 
-    /// Returns the patch of the first rule that applies to an op, with the name of the rule.
+    /// Returns the patch of the first rule that applies to an op, with the name of the rule. Returns `None` if no rule
+    /// applies.
     fn patch(&self, context: &RewriteContext<'_>) -> Option<(&'static str, Patch)> {
         if self.left == 0 {
             return None;

@@ -15,7 +15,7 @@ const MAX_GROWN_ELEMENTS: usize = 16;
 /// The maximum number of elements of any result.
 const MAX_ELEMENTS: usize = 1 << 10;
 
-/// Replaces an op whose operands are constants with its result.
+/// Evaluates an op whose operands are constants, and replaces the op with the result.
 pub(super) fn fold(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op.class() {
         // These ops are already constants, or other rules recognise them.

@@ -109,7 +109,7 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
 }
 
 /// Returns an entry for each sequence of the second loop. If the sequence is a trace of the first loop, the entry is
-/// the value that the first body writes to the trace.
+/// the value that the first body writes to the trace; otherwise it is `None`.
 fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
     let (Op::Scan(of), Op::Scan(scan)) = (&first.op, &second.op) else { return Vec::new() };
     // A trace has exactly one row per step. The second loop can therefore only read the row of the current step.

@@ -11,7 +11,7 @@ use funcify_core::ops::{Binary, Op, Unary};
 use super::numbers::{is_additive_identity, is_one, is_zero};
 use super::rule::{Patch, RewriteContext};
 
-/// Replaces an op that returns one of its operands unchanged with that operand.
+/// Replaces an op with one of its operands, if the op returns that operand unchanged.
 pub(super) fn identity(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op {
         Op::Binary(op) => binary(context, *op),
@@ -52,7 +52,7 @@ fn cancel_inverse(context: &RewriteContext<'_>, op: Unary) -> Option<Patch> {
     context.value(*inner.inputs.first()?).filter(|_| is_same)
 }
 
-/// Replaces a switch that has a constant index with the selected branch. A switch with a single branch is kept, because
+/// Replaces a switch with the selected branch, if its index is constant. A switch with a single branch is kept, because
 /// it is a checkpoint, which makes the backward pass recompute the branch. If the branch binds a size symbol, the
 /// switch is also kept, because the symbol's name could clash with a size that another branch binds.
 pub(super) fn known_choice(context: &RewriteContext<'_>) -> Option<Patch> {

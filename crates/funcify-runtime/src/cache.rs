@@ -68,7 +68,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
 
     /// Returns an entry for which `serves` returns `true`. If there is none, creates it with `make`, or waits if
     /// another call is already creating an entry for `key`. A waiting call runs `check_cancelled` at regular intervals,
-    /// and returns its error if there is one.
+    /// and stops waiting if that returns an error.
     pub fn find_or_make<F>(
         &self,
         key: &K,

@@ -1,8 +1,8 @@
 //! Differentiable control flow for tensor programs: one loop, every backend.
 //!
-//! [`Graph::build`] traces a closure once and records it as a program. The program is checked for all sizes, prints as
-//! text, and runs on any linked backend. Its loops are written either as a [`scan`], with the semantics of JAX, or as a
-//! [`Recurrence`], with the taps of PyTensor.
+//! [`Graph::build`] traces a closure once and records it as a program. The program is checked for all sizes, can be
+//! printed as text, and runs on any linked backend. Its loops are written either as a [`scan`], with the semantics of
+//! JAX, or as a [`Recurrence`], with the taps of PyTensor.
 //!
 //! ```
 //! use funcify::prelude::*;
@@ -18,8 +18,8 @@
 //! # Ok::<(), funcify::Error>(())
 //! ```
 //!
-//! To run on a backend, replace [`evaluate`] with `Function::compile(&leaky, &Cpu::default())`. Each backend is a
-//! feature of this crate:
+//! To run on a backend, replace [`evaluate`] with `Function::compile(&leaky, &Cpu::default())`. The features of this
+//! crate enable backends and other parts:
 //!
 //! | feature | adds |
 //! |---|---|

@@ -42,8 +42,8 @@ const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     }),
 ];
 
-/// The implementation to differentiate: the op `associative_scan`, or calls to `combine` that are unrolled over this
-/// number of rows.
+/// The implementation to differentiate: the op `associative_scan`, or an unrolled sequence of calls to `combine` for
+/// the given number of rows.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Scan,
@@ -138,7 +138,8 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
     }
 }
 
-/// The odd-even recursion multiplies Jacobians; the reference evaluator does not. Both compute the same gradients.
+/// Compiled programs multiply Jacobians in an odd-even recursion; the reference evaluator does not. Both compute the
+/// same gradients.
 #[test]
 fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
     // This combination is not associative. All its Jacobians have the same sparsity pattern, but their products have a
@@ -193,8 +194,8 @@ fn a_combination_by_element_has_no_loop_in_its_derivatives() {
         let graph = derivatives(combine, leaves, false, Form::Scan);
         assert_eq!(count(&graph, "scan"), 0, "{name}: {graph}");
     }
-    // The gradient of a sum needs only additions, and the gradient of a product only multiplications and additions.
-    // Neither needs masks.
+    // The gradient of a running sum needs only additions, and the gradient of a running product only multiplications
+    // and additions. Neither needs masks.
     let scans = |graph: &Graph| -> Vec<Graph> {
         let is_scan = |op: &Op| if let Op::AssociativeScan(op) = op { Some((*op.combine).clone()) } else { None };
         graph.nodes().iter().filter_map(|node| is_scan(&node.op)).collect()
@@ -216,7 +217,8 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 0, "only the second element is summed");
     let graph = gradient(|xs| associative_scan_with(options(), xs, |a, b| a.sum(0) * b));
     assert_eq!(count(&graph, "scan"), 1);
-    // The gradient of a captured matrix remains a loop: a recursion would copy the matrix for each element.
+    // The gradient with respect to a captured matrix is computed by a loop: a recursion would copy the matrix for each
+    // element.
     let graph = built("large", |g| {
         let (xs, w) = (g.input("xs", "f64[T,2]"), g.input("w", "f64[2,2]"));
         grad((xs, w), |(xs, w)| associative_scan_with(options(), xs, |a, b| a + b.matmul(w)).sum(..))
@@ -275,7 +277,7 @@ fn absent_entries_are_not_multiplied() {
     assert_eq!(found[1][1..], [INF, 1.]);
 }
 
-/// The first result is the first element itself, so the combining function need not be defined for it.
+/// The first result of a scan is the first element itself, so the combining function need not be defined for it.
 #[test]
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;

@@ -115,7 +115,7 @@ fn a_negative_size_is_refused_with_its_line() {
     assert_rejected(&graph, &[number(-3)], "Type", "bind_size: the size `$1` does not fit");
     assert_rejected(&graph, &[number(-3)], "Type", "-3");
     assert_rejected(&graph, &[number(-3)], "Type", "bound_sizes.rs");
-    // The op still fails if a rewrite removes all uses of the size.
+    // An op that binds a negative size fails even if a rewrite removes all uses of the size.
     let graph = build(|g| {
         let (n, x) = (g.input("n", "i64[]"), g.input("x", "f64[]"));
         select(constant(true), x, size(bind_size(n), DType::F64))
@@ -133,7 +133,7 @@ fn a_large_size_is_refused_before_it_is_made() {
     assert_rejected(&graph, &[row([1.0, 2.0]), number(3)], "Type", "0 <= start <= limit <= 2");
 }
 
-/// Each step binds the size again. Loop-invariant code is hoisted unless it depends on that size.
+/// Each step binds a size of its own. Only code that does not depend on this size may be hoisted out of the loop.
 #[test]
 fn a_step_binds_a_size_of_its_own() {
     let graph = build(|g| {
@@ -185,7 +185,7 @@ fn a_loop_has_the_size() {
     assert_eq!(results, [row([1.0, 3.0]), row([2.0, 4.0, 8.0])]);
 }
 
-/// Computes derivatives in forward and reverse mode, second derivatives, and derivatives inside a loop.
+/// Checks derivatives in forward and reverse mode, second derivatives, and derivatives inside a loop.
 #[test]
 fn what_has_the_size_is_differentiated() {
     let graph = build(|g| {

@@ -362,7 +362,7 @@ fn numbers_of_steps() {
     });
 }
 
-/// Builds a counting loop. The closure `steps` sets its number of steps.
+/// Builds a loop that counts up by one in each step. The closure `steps` sets the number of steps of the loop.
 fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.sit_sot(g.input("init", "f32[]"));
@@ -383,7 +383,7 @@ fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> V
     loop_.run(|step| step.read(&x)[0] * 2.0).ys
 }
 
-/// Builds a loop whose state is the sum of two of its earlier rows.
+/// Builds a loop in which each row of a state is the sum of two earlier rows, which `taps` select.
 fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.mit_sot(g.input("init", "f32[2]"), taps);

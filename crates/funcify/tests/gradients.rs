@@ -37,7 +37,8 @@ fn squares() {
     });
 }
 
-/// The loss of a recurrent network. Its gradient is one backward loop, whose carries accumulate the weight gradients.
+/// Differentiates the loss of a recurrent network. The gradient is one backward loop, whose carries accumulate the
+/// weight gradients.
 #[test]
 fn rnn() {
     check("rnn", |g| {

@@ -150,7 +150,7 @@ fn rows() -> Graph {
     graph.unwrap()
 }
 
-/// With a sufficient budget a call succeeds, and with a smaller one it is rejected.
+/// A call succeeds if its function has a sufficient memory budget, and is rejected if the budget is smaller.
 #[test]
 fn a_function_has_a_budget_of_its_own() {
     let arguments = [HostTensor::from([1f64; 64]), HostTensor::from([2f64; 32])];
@@ -188,7 +188,7 @@ fn arguments_are_held_against_the_budget() {
     }
 }
 
-/// The size of a result depends on data. After a call exceeds the budget, a smaller call to the same function still
+/// The size of the result depends on data. After a call exceeds the budget, a smaller call to the same function still
 /// succeeds.
 #[test]
 fn a_refusal_leaves_the_function_as_it_was() {

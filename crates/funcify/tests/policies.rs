@@ -28,8 +28,8 @@ fn saved_bytes(graph: &Graph) -> usize {
     forward + again
 }
 
-/// The squared norm of the last state of a recurrent network with 1024 steps and 64 elements per state. Each step has
-/// several intermediate values of that size, two of which are products.
+/// Builds the squared norm of the last state of a recurrent network with 1024 steps and 64 elements per state. Each
+/// step has several intermediate values of that size, two of which are products.
 fn network(options: ScanOptions) -> Graph {
     built("rnn", |g| {
         let (xs, h0) = (g.input("xs", "f32[1024,32]"), g.input("h0", "f32[64]"));
@@ -233,7 +233,8 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
     [row(0.3).unwrap(), HostTensor::scalar(0.8f64), row(1.1).unwrap(), HostTensor::scalar(-0.6f64)]
 }
 
-/// Returns `true` if the backward loop of a linear recurrence reads `xs`, in order to recompute the next states.
+/// Returns `true` if the backward loop of a linear recurrence reads `xs`, which it needs only to recompute the state
+/// after each step.
 fn is_recomputed(policy: CheckpointPolicy) -> bool {
     let graph = built("linear", |g| {
         let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));

@@ -1,6 +1,6 @@
-//! Tests violations of rules that cannot be written in text form: results of closures, graphs built by hand, and ops
-//! applied directly. `errors/` contains the messages; `FUNCIFY_BLESS=1 cargo test -p funcify --test refusals` rewrites
-//! them.
+//! Tests errors that no program in text form can cause: they come from the results of closures, from graphs built by
+//! hand, and from ops applied directly. `errors/` contains the messages; `FUNCIFY_BLESS=1 cargo test -p funcify --test
+//! refusals` rewrites them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -27,7 +27,7 @@ fn assert_rejected<T>(result: Result<T, Error>, says: &[&str]) {
     says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
 }
 
-/// Builds the running mean of the rows. `count` is the type of the state that counts the rows.
+/// Builds a program that computes the running mean of the rows. `count` is the type of the state that counts the rows.
 fn running_mean(count: &str) -> Graph {
     built("mean", |g| {
         let [xs, sum, count] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("count", count)];
@@ -257,8 +257,8 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
 /// Each step reads several rows of a padded sequence, or of the result of a cumulative op or an associative scan.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // If more rows are prepended to the sequence than the taps reach back, the loop has more steps than the sequence
-    // has rows.
+    // The test skips taps that reach back by fewer rows than are prepended to the sequence, because the loop would then
+    // have more steps than the sequence has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),

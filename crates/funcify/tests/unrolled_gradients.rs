@@ -101,7 +101,7 @@ fn of_a_bounded_conditional_loop() {
         let xs = g.input("xs", "f64[6]");
         let start = (xs, constant(0i64));
         let (x, count) = while_loop_bounded(5, start, |(x, _)| x.sum(..).lt(100.0), |(x, n)| (x * 2.0, n + 1));
-        // A loop of `count` steps.
+        // This loop runs `count` steps, a number that depends on data.
         fori_loop(0, count, x, |_, x: Value| x * x.sin()).sum(..)
     });
     check(counted, GradOptions::new(), &[xs()]);

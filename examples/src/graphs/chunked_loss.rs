@@ -50,7 +50,7 @@ fn inputs(g: &Builder) -> (Value, Value, Value) {
     (g.input("x", floats(TOKENS)), g.input("w", floats(VOCABULARY)), g.input("target", target))
 }
 
-/// Returns the sum of the cross-entropies of some tokens.
+/// Returns the sum of the cross-entropies of the tokens with the embeddings `x`, given their targets.
 fn loss(x: Value, target: Value, w: Value) -> Value {
     let logits = x.matmul(w.t());
     let of_target = logits.gather(1, target.unsqueeze(1)).squeeze(1);

@@ -1,11 +1,11 @@
 //! Measures the time to read a prompt of 512 tokens and, for Mamba, the time to read the last quarter of the prompt
-//! token by token. Compares each model of candle-transformers with the funcify model that has the same weights. Their
-//! runs alternate. The two models are timed only if they compute the same values.
+//! token by token. Compares each model of candle-transformers with the funcify model that has the same weights. Runs of
+//! the two models alternate, and are timed only if both compute the same values.
 //!
 //! Reports the wall time and the processor time summed over all cores. Other work on the machine does not affect the
-//! processor time. Run it with `RAYON_NUM_THREADS=1 cargo run --release -p funcify-model-tests --example prefill`. If
-//! the variable is not set, Candle queries the number of cores in every matrix product, which increases the measured
-//! time.
+//! processor time. Run the program with `RAYON_NUM_THREADS=1 cargo run --release -p funcify-model-tests --example
+//! prefill`. If the variable is not set, Candle queries the number of cores in every matrix product, which increases
+//! the measured time.
 
 use std::time::{Duration, Instant};
 

@@ -87,7 +87,7 @@ impl Weights {
         assert_eq!(shapes(self), shapes(&other));
     }
 
-    /// Asserts in f64 that `backward()` agrees with finite differences of the loss, along one direction for each
+    /// Asserts, in f64, that `backward()` agrees with finite differences of the loss along one direction for each
     /// weight.
     #[track_caller]
     pub fn assert_slopes(&self, loss: impl Fn() -> Result<Tensor>) {
@@ -143,7 +143,8 @@ pub fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     off / scale
 }
 
-/// Asserts that an output or a state in f32 differs from the expected one by at most 1e-5 of its largest element.
+/// Asserts that an output or a state in f32 differs from the expected one by at most 1e-5 of the largest expected
+/// element.
 #[track_caller]
 pub fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
     assert_same("outputs", found, expected, what);
@@ -155,7 +156,8 @@ pub fn assert_gradient(found: &Tensor, expected: &Tensor, weight: &str) {
     assert_same("gradients", found, expected, weight);
 }
 
-/// Asserts that the difference is small, and records it under the name of the test binary, without the hash suffix.
+/// Asserts that the difference between two tensors is small, and records it under the name of the test binary without
+/// its hash suffix.
 #[track_caller]
 fn assert_same(kind: &str, found: &Tensor, expected: &Tensor, what: &str) {
     let off = distance(found, expected);

@@ -77,7 +77,7 @@ impl Interpreter {
             .collect()
     }
 
-    /// Rejects tensors that are too large. Such a tensor can only be computed by a step that runs because of a fault.
+    /// Rejects tensors that are too large. Only a step that runs because of a fault computes such a tensor.
     fn check_size(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MAX_ELEMENTS) {
@@ -202,7 +202,7 @@ impl Interpreter {
         Ok(ends && self.fault != Fault::UntilNotRead)
     }
 
-    /// Returns the initial rows and the rows of the steps that ran (scan-c6).
+    /// Returns the rows of a buffer without those of steps that did not run (scan-c6).
     fn present_rows<'a>(
         &self,
         scan: &Scan,

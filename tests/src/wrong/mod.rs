@@ -14,11 +14,12 @@ use interpreter::Interpreter;
 pub enum Fault {
     /// No fault.
     None,
-    /// A step's reads see writes of the same step (scan-c1).
+    /// A step's reads see the writes of the same step (scan-c1).
     ReadsAfterWrites,
-    /// Reads of a sequence are off by one, and return the next row. The last row repeats.
+    /// Reads of a sequence are off by one: they return the next row, and at the end the last row again.
     SequenceTapOffByOne,
-    /// Reads of a buffer are off by one, and return the previous row in execution order. The first row repeats.
+    /// Reads of a buffer are off by one: they return the previous row in execution order, and at the start the first
+    /// row again.
     BufferTapOffByOne,
     /// All reads of a sequence or a buffer return the row of its first tap.
     OnlyFirstTap,

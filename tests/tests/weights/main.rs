@@ -50,7 +50,7 @@ fn rotations(steps: usize) -> [Vec<f32>; 2] {
 }
 
 /// Returns the mask to add to the attention scores, `[steps, steps]`. It is zero where a step may attend to another
-/// step.
+/// step, and the lowest f32 elsewhere.
 fn attention_mask(steps: usize) -> Vec<f32> {
     let is_seen = |step: usize, other: usize| other <= step && step - other < WINDOW;
     let row = |step: usize| (0..steps).map(move |other| if is_seen(step, other) { 0.0 } else { f32::MIN });

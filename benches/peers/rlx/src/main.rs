@@ -94,8 +94,8 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             Ok(Answer::Ran { wall_s, cpu_s })
         }
         // rlx allocates a program's memory at compile time, and keeps it. The peak is therefore measured relative to
-        // the memory in use before the program was built. Inputs are not counted: the program holds a copy of them, but
-        // the originals, which the baseline includes, have since been freed.
+        // the memory in use before the program was built. The inputs cancel out: the program holds a copy of them, and
+        // the baseline includes the originals, which have since been freed.
         Request::Peak => {
             let Prepared { program, before } = prepared.as_mut().context("no program is prepared")?;
             let system_watches = MemoryBaseline::start_tracking();

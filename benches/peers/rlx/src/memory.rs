@@ -26,7 +26,8 @@ impl MemoryBaseline {
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident: read_status("VmRSS:") }
     }
 
-    /// Resets the peaks. Returns whether the system also tracks a peak (on Linux, see proc_pid_clear_refs(5)).
+    /// Resets the allocator's peak and the system's. Returns whether the system tracks one (on Linux, see
+    /// proc_pid_clear_refs(5)).
     pub(crate) fn start_tracking() -> bool {
         ALLOCATOR.reset_peak_usage();
         std::fs::write("/proc/self/clear_refs", "5").is_ok()
@@ -37,14 +38,14 @@ impl MemoryBaseline {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// Returns the same peak as measured by the system, in bytes with page granularity, or `None` if the system does
-    /// not report it.
+    /// Returns the peak resident memory since the last `start_tracking`, minus this baseline, in bytes, or `None` if
+    /// the system does not report it.
     pub(crate) fn resident_since(&self) -> Option<usize> {
         Some(read_status("VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
-/// Reads a value, in bytes, from `/proc/self/status`, which only Linux has.
+/// Reads a value, in bytes, from `/proc/self/status`. Returns `None` on systems other than Linux, which lack this file.
 fn read_status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

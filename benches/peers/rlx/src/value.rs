@@ -179,7 +179,7 @@ impl<'g> Neg for Value<'g> {
     }
 }
 
-/// Adds a scan. Returns the states after all steps, stacked. The step receives the state, the loop invariants and one
+/// Adds a scan. Returns the states after each step, stacked. The step receives the state, the loop invariants and one
 /// row of each sequence.
 pub(crate) fn scan<'g, const F: usize, const R: usize>(
     length: usize,

@@ -36,7 +36,7 @@ pub(crate) struct Workload {
     pub(crate) outputs: &'static [Output],
     /// The inputs with respect to which training differentiates. Empty if the workload has no gradient.
     pub(crate) differentiated: &'static [&'static str],
-    /// `true` if the only output is the loss. Otherwise, the loss is the sum of the outputs' mean squares.
+    /// `true` if the only output is the loss. Otherwise, the loss is the sum of the mean squares of all outputs.
     pub(crate) loss_is_output: bool,
     pub(crate) forward: Forward,
 }
@@ -117,7 +117,7 @@ fn rnn<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![scan(t, h0, [w, u, b], [xs], |h, [w, u, b], [x]| (x.matmul(w) + h.matmul(u) + b).tanh())]
 }
 
-/// Runs the LSTM. The state is the concatenation of h and c.
+/// Builds the LSTM. The state is the concatenation of h and c.
 fn lstm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [xs, h0, c0, w, u, b] = inputs.all(["xs", "h0", "c0", "w", "u", "b"]);
     let [t, n] = sizes.all(["T", "H"]);
@@ -137,7 +137,7 @@ fn running_sum<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![scan(t, xs.zeros(&[w]), [], [xs], |sum, [], [x]| sum + x)]
 }
 
-/// Runs S5 as a scan. The state is the concatenation of the real and the imaginary parts.
+/// Builds S5 as a scan. The state is the concatenation of the real and the imaginary parts.
 fn s5_scan<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [a_re, a_im, bu_re, bu_im] = inputs.all(["a_re", "a_im", "bu_re", "bu_im"]);
     let [t, p] = sizes.all(["T", "P"]);
@@ -148,7 +148,8 @@ fn s5_scan<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     [0, p].map(|start| states.narrow(1, start, p)).to_vec()
 }
 
-/// Runs the selective state space model. The loop returns only its states, so `y` is computed from them after the loop.
+/// Builds the selective state space model. The loop returns only its states, so `y` is computed from them after the
+/// loop.
 fn ssm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [a, dt, b, c, x] = inputs.all(["a", "dt", "b", "c", "x"]);
     let [t, d, n] = sizes.all(["T", "D", "N"]);
@@ -158,8 +159,8 @@ fn ssm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![(hs * c.reshape(&[t, 1, n])).sum(2)]
 }
 
-/// Adds `0 * targets` to the loss, because rlx rejects loops with an input that has no gradient (`vjp_scan` in
-/// `rlx-autodiff/src/autodiff.rs`).
+/// Builds the chunked loss. Adds `0 * targets` to it, because rlx rejects loops with an input that has no gradient
+/// (`vjp_scan` in `rlx-autodiff/src/autodiff.rs`).
 fn chunked_loss<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [hidden, w, targets] = inputs.all(["hidden", "w", "targets"]);
     let [m, d, chunks] = sizes.all(["M", "D", "C"]);
@@ -170,7 +171,7 @@ fn chunked_loss<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![total / m as f32]
 }
 
-/// Runs the Kalman filter. The state is the concatenation of m, p and nll.
+/// Builds the Kalman filter. The state is the concatenation of m, p and nll.
 fn kalman<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [ys, log_q, log_r] = inputs.all(["ys", "log_q", "log_r"]);
     let [t] = sizes.all(["T"]);
@@ -186,7 +187,7 @@ fn kalman<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![last.narrow(0, 2, 1)]
 }
 
-/// Runs one Kalman filter per series. The state of each series is one row: the concatenation of m, P and nll.
+/// Builds one Kalman filter per series. The state of each series is one row: the concatenation of m, P and nll.
 fn kalman_series<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [ys, a, c, log_q, log_r] = inputs.all(["ys", "a", "c", "log_q", "log_r"]);
     let [t, s, n] = sizes.all(["T", "S", "N"]);
@@ -245,7 +246,7 @@ fn metropolis<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     })]
 }
 
-/// Runs the conjugate gradient method. Vectors are represented as matrices with one column.
+/// Builds the conjugate gradient method. Vectors are represented as matrices with one column.
 fn conjugate_gradients<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [a, b] = inputs.all(["a", "b"]);
     let [n] = sizes.all(["N"]);
@@ -270,7 +271,7 @@ fn conjugate_gradients<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>>
     vec![x.reshape(&[n])]
 }
 
-/// Decodes greedily. The loop returns a single tensor: the number of tokens, followed by the tokens.
+/// Builds a greedy decoder. Its loop returns a single tensor: the number of tokens, followed by the tokens.
 fn decode<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [embed, u, out, h0, first, end] = inputs.all(["embed", "u", "out", "h0", "first", "end"]);
     let [t, n] = sizes.all(["T", "H"]);
@@ -286,8 +287,8 @@ fn decode<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
             let token = h.matmul(out).argmax(1);
             let count = decoded.narrow(0, 0, 1) + 1.0;
             let places = decoded.constant(&places, &[t + 1]);
-            // Element 0 is the number of tokens so far, `count`, and the tokens start at element 1. So this step writes
-            // element `count` after it has counted its own token.
+            // Element 0 is the number of tokens so far, and the tokens start at element 1. A step therefore increments
+            // element 0 to `count` and writes its token to element `count`.
             let counted = places.compare(CmpOp::Eq, decoded.constant(&[0.0], &[1])).select(decoded + 1.0, decoded);
             let decoded = places.compare(CmpOp::Eq, count).select(counted * 0.0 + token, counted);
             [decoded, token, h, embed, u, out, end]

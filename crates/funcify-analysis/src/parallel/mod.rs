@@ -87,9 +87,10 @@ fn has_conditions(graph: &Graph) -> bool {
 }
 
 impl ParallelAxis {
-    /// Finds an axis of the program that stays parallel. The candidates are the first axes of the carries, buffers and
-    /// sequences of the outermost loops. Axes of size 1 are skipped. Returns the first candidate for which the labels
-    /// of all values are consistent.
+    /// Finds an axis of the program that stays parallel. The candidates are, in the outermost loops, the first axis of
+    /// each carry and of each row of a buffer or sequence, not counting axes of size 1. Returns the first candidate for
+    /// which the labels of all values are consistent, or `None` if no candidate remains, or if the program contains a
+    /// conditional branch or a loop with a condition.
     ///
     /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine holds all values
     /// in a single float type. Casts of integers to this type are assumed to be exact, and integers are assumed not to
@@ -507,7 +508,7 @@ impl ParallelAxis {
 }
 
 /// Returns the axis of the shape `to` that corresponds to `axis` of the shape `from`: it has the same size, and the
-/// axes before it have the same number of elements.
+/// product of the sizes before it is the same. Returns `None` if `to` has no such axis.
 fn same_axis(from: &[usize], to: &[usize], axis: usize) -> Option<usize> {
     let before: usize = from[..axis].iter().product();
     (0..to.len()).find(|other| to[*other] == from[axis] && to[..*other].iter().product::<usize>() == before)

@@ -115,7 +115,8 @@ functions! {
     Function3 of 3, "three registers", Map3, rows3: a A, b B, c C;
 }
 
-/// Evaluates `$run` with `$rows` bound to the operand's rows, in a type that is specific to the operand's kind.
+/// Evaluates `$run` with `$rows` bound to the rows of the operand `$source`. The type of `$rows` depends on the
+/// operand's kind, so `$run` is compiled once per kind.
 macro_rules! by_kind {
     ($source:expr, |$rows:ident| $run:expr) => {
         match $source {

@@ -204,7 +204,7 @@ pub fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector 
 #[inline(always)]
 pub(super) fn decompose<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vector, M::Vector) {
     let bias = T::from_f64(T::EXPONENT_BIAS as f64);
-    // Scale subnormal numbers up, so that they become normal.
+    // Scales subnormal numbers up, so that they become normal.
     let lift = 2 + T::FRACTION_BITS as i32;
     let small = m.less(x, m.splat(T::MIN_NORMAL));
     let x = m.select(small, m.mul(x, m.splat(T::from_f64(2f64.powi(lift)))), x);

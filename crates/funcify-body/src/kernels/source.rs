@@ -36,7 +36,7 @@ pub trait RowSource<T: Float, S: Simd>: Copy {
 
 /// A row of an operand.
 pub trait SourceRow<T: Float, S: Simd> {
-    /// Returns vector `index` of the row. `old` is the current value of this vector of the destination.
+    /// Returns vector `index` of the row. `old` is the destination's current vector at this index.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
     /// Returns the elements after the last full vector, padded to a vector.
     fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S>;

@@ -88,11 +88,12 @@ struct Exponential<V> {
     second: V,
 }
 
-/// Computes 2^scale exp(x).
+/// Computes the factors of 2^scale exp(x).
 #[inline(always)]
 fn exp_factors<T: MathTable, M: Arithmetic<T>>(m: M, x: Pair<M::Vector>, scale: f64) -> Exponential<M::Vector> {
     let [low, high] = T::EXP_RANGE;
-    // A scale of -1 raises the argument at which the result overflows by ln 2, which is less than 1.
+    // A scale of -1 raises the threshold at which the result overflows by ln 2. Raising the limit by 1 is enough,
+    // because ln 2 is less than 1.
     let high = m.splat(T::from_f64(high.to_f64() - scale));
     let bounded = m.at_most(high, m.at_least(m.splat(low), x.high));
     let rest = m.select(m.equal(bounded, x.high), x.low, m.splat(T::ZERO));
@@ -228,8 +229,8 @@ pub fn atan2<T: MathTable, M: Arithmetic<T>>(m: M, y: M::Vector, x: M::Vector) -
     let ratio = m.select(m.equal(small, large), one, m.div(small, large));
     let ratio = m.select(m.equal(large, zero), small, ratio);
     let angle = central_atan(m, ratio);
-    // The angle is measured from a multiple of pi / 2: upwards from 0, or downwards from pi / 2 if steep. In the left
-    // half-plane, it is measured in the opposite direction.
+    // The angle is measured from a multiple of pi / 2. In the right half-plane, this is upwards from 0, or downwards
+    // from pi / 2 where `steep` holds; in the left half-plane, downwards from pi, or upwards from pi / 2.
     let right = m.select(steep, m.neg(angle), angle);
     let angle = by_sign(m, x, right, m.neg(right));
     let [high, low] = T::RIGHT_ANGLE;

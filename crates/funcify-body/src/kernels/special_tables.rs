@@ -10,7 +10,7 @@ pub trait SpecialTable: Float {
     /// An argument above which erf(x) rounds to 1.
     const ERF_TAIL_END: Self;
     /// The coefficients of -log(erfc(x)) for x between 1 and [`ERF_TAIL_END`](SpecialTable::ERF_TAIL_END). The
-    /// polynomial's variable is x, scaled and shifted to between -1 and 1.
+    /// polynomial's variable is x, scaled and shifted to the interval from -1 to 1.
     const ERF_TAIL: &'static [Self];
     /// An argument above which erfc(x) rounds to 0.
     const ERFC_END: Self;

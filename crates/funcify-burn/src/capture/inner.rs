@@ -17,7 +17,7 @@ const END: &str = "funcify-scan-end";
 pub(super) struct InnerLoop {
     pub(super) is_reversed: bool,
     pub(super) steps: usize,
-    /// The number of carries, which are the first operands and the first results.
+    /// The number of carries. They are the first operands and the first results of the loop.
     pub(super) carries: usize,
 }
 
@@ -39,8 +39,8 @@ pub(super) fn type_of(tensor: &AnyTensor) -> Type {
     (tensor.as_dispatch().dtype(), tensor.shape())
 }
 
-/// Records the begin marker of a loop's body. The marker's operands are those of the loop: carries, then sequences. Its
-/// results are the parameters of the body, whose types are `params`.
+/// Records the begin marker of a loop's body. The operands of the marker are those of the loop: the carries, then the
+/// sequences. Returns the results of the marker, which are the parameters of the body; `params` gives their types.
 pub(super) fn begin(
     at: &Place,
     like: &AnyTensor,
@@ -53,8 +53,8 @@ pub(super) fn begin(
     add_mark(at, like, BEGIN, attributes, operands, params)
 }
 
-/// Records the end marker of a loop's body. The marker's operands are the results of the body. Its results are those of
-/// the loop, whose types are `outputs`.
+/// Records the end marker of a loop's body. The operands of the marker are the results of the body. Returns the results
+/// of the marker, which are the results of the loop; `outputs` gives their types.
 pub(super) fn end(at: &Place, like: &AnyTensor, results: &[AnyTensor], outputs: &[Type]) -> Result<Vec<AnyTensor>> {
     add_mark(at, like, END, Vec::new(), results, outputs)
 }
@@ -71,7 +71,7 @@ pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)
 }
 
 /// Splits `ops`, which follow a begin marker, at the matching end marker. Returns the ops of the body, and the end
-/// marker.
+/// marker, or `None` if the end marker is missing.
 pub(super) fn split_body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
     let mut open = 1;
     for (index, op) in ops.iter().enumerate() {

@@ -34,12 +34,12 @@ pub use sequence::{Sequences, Stacked};
 pub use trace::{Trace, trace};
 pub use weights::Weights;
 
-/// The error of a closure that builds a graph, kept here because such a closure cannot return an error.
+/// The error of a closure that builds a graph. It is stored here because such a closure cannot return an error.
 #[derive(Default)]
 struct DeferredError(RefCell<Option<Error>>);
 
 impl DeferredError {
-    /// Unwraps `results`. On an error, keeps the error and returns `otherwise()`.
+    /// Returns the value of `results`. If `results` is an error, stores the error and returns `otherwise()`.
     fn unwrap_or_keep<T>(&self, results: Result<T>, otherwise: impl FnOnce() -> T) -> T {
         results.unwrap_or_else(|error| {
             *self.0.borrow_mut() = Some(error);
@@ -47,7 +47,7 @@ impl DeferredError {
         })
     }
 
-    /// Returns the deferred error, or `result` if there is none.
+    /// Returns the stored error, or `result` if there is none.
     fn into_result<T>(self, result: Result<T>) -> Result<T> {
         self.0.into_inner().map_or(result, Err)
     }
@@ -63,7 +63,7 @@ fn split_carry(mut results: Vec<Value>, carries: usize) -> (Vec<Value>, Vec<Valu
 struct DistinctNames(Vec<String>);
 
 impl DistinctNames {
-    /// Adds the name and returns it, with a numeric suffix if it is already present.
+    /// Adds `name` to the list, with a numeric suffix if the list already contains it. Returns the added name.
     fn add(&mut self, name: &str) -> String {
         let numbered = (1..).map(|number: usize| format!("{name}_{number}"));
         let free = std::iter::once(name.to_string()).chain(numbered).find(|name| !self.0.contains(name));

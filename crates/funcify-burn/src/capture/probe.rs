@@ -20,7 +20,7 @@ fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// The lower bound of the magnitude that scales the tolerance. Gradients below it may be rounding errors.
+/// The lower bound of the magnitude that scales the tolerance. Gradients of smaller magnitude may be rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
 /// The number of input elements above which one agreeing trial is enough, because trials on large inputs are slow.
@@ -46,7 +46,7 @@ pub(super) struct Evidence {
     pub(super) edges: Edges,
 }
 
-/// The outcome of several trials.
+/// The outcome of comparing gradients in several trials.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Comparison {
     /// The number of trials in which the gradients agree with Burn's and are not all zero.
@@ -56,8 +56,8 @@ pub(super) struct Comparison {
 }
 
 impl Evidence {
-    /// Compares the closure's gradients with Burn's for each placement of gradient stops in `ways`. Ends after a few
-    /// agreeing trials if there is only one placement.
+    /// Compares the closure's gradients with Burn's, and returns the outcome for each placement of gradient stops in
+    /// `ways`. If there is only one placement, ends after a few agreeing trials.
     ///
     /// # Errors
     /// Returns `Unsupported` if Burn's backward pass contains an op without a translation. Also returns the errors of

@@ -312,7 +312,7 @@ impl PooledDevice {
     /// Sets the default dtypes of a new device. During capture, Burn allows this only before a tensor exists.
     fn configure(&self) {
         if let Some(settings) = self.settings {
-            // Cannot fail, because only a device that already has settings rejects new ones.
+            // This cannot fail, because only a device that already has settings rejects new ones.
             let _ = self.device.clone().configure(settings);
         }
     }

@@ -9,7 +9,7 @@ const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// The options and operands that determine the graph in addition to the record, as text. The cache also compares
+    /// The options and operands, as text, that determine the graph together with the record. The cache also compares
     /// `types`, because the record lacks the types of values that no op uses.
     key: String,
     types: Vec<TensorType>,
@@ -92,7 +92,8 @@ mod tests {
     use funcify_core::DType;
     use funcify_core::error::Site;
 
-    /// Returns the function for a closure that multiplies by `number`. All calls record the closure on the same line.
+    /// Returns the function for a closure that multiplies its argument by `number`. All calls record the closure on the
+    /// same line.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());

@@ -288,7 +288,7 @@ impl Scan {
         Ok((structure(at, "part of the carry", outputs)?, structure(at, "result", stacks)?))
     }
 
-    /// Returns the number of steps. Checks that the sequences and [`Scan::length`] agree on it.
+    /// Returns the number of steps, after checking that the sequences and [`Scan::length`] agree.
     fn steps(&self, at: &Place, sequences: &[AnyTensor]) -> Result<usize> {
         let rows = sequences.iter().filter_map(|tensor| tensor.shape().first().copied());
         let mut counts = self.length.into_iter().chain(rows);
@@ -365,7 +365,7 @@ struct RecordedLoop {
     function: Arc<Differentiable>,
     /// One flag per weight: `true` if the body uses it.
     used: Vec<bool>,
-    /// The arguments of the function.
+    /// The arguments of the call to `function`.
     arguments: Vec<AnyTensor>,
     /// The number of carries, which are the first results.
     carry: usize,

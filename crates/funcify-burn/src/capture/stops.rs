@@ -173,8 +173,8 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
     }
 }
 
-/// Returns the operands and results through which gradients flow, given these stops. Two placements of stops with the
-/// same operands and results have equal gradients.
+/// Returns the operands and results through which gradients flow, given these stops. Two placements of stops for which
+/// this function returns the same set have equal gradients.
 pub(super) fn live_places(
     ops: &[OperationIr],
     results: &[TensorId],
@@ -362,7 +362,8 @@ impl IrVisitorMut for Replace {
     }
 }
 
-/// Inserts the gradient stops and updates the results. For an operand, the stop precedes the op that reads it.
+/// Returns the ops with the gradient stops inserted, and updates `results`. The stop of an operand precedes the op that
+/// reads the operand.
 pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
     let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
     let mut new_ops = Vec::with_capacity(ops.len() + stops.len());

@@ -188,8 +188,8 @@ layers! {
     /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
     ReluRnn: Recurrent("funcify::nn::Cell::ReluRnn, 8, 8") { cell: Cell::ReluRnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A gated recurrent unit with any number of layers, unidirectional or bidirectional. This type sets
-    /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
+    /// A gated recurrent unit (GRU) with any number of layers, unidirectional or bidirectional. This type sets the
+    /// `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
     Gru: Recurrent("funcify::nn::Cell::Gru, 8, 8") { cell: Cell::Gru } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
     /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
@@ -230,8 +230,8 @@ layers! {
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
     XlstmLarge: XlstmLarge("8, 2") => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`";
-    /// A long short-term memory with any number of layers, unidirectional or bidirectional. This type sets
-    /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
+    /// A long short-term memory (LSTM) with any number of layers, unidirectional or bidirectional. This type sets the
+    /// `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
     Lstm: Recurrent("funcify::nn::Cell::Lstm, 8, 8") { cell: Cell::Lstm } =>
         LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";
 }

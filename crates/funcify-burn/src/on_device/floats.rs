@@ -22,7 +22,7 @@ pub(super) fn odd_polynomial(x: Tensor, coefficients: &[f64]) -> Tensor {
     Dispatch::float_mul(Dispatch::float_add_scalar(bend, Scalar::from(1f64)), x)
 }
 
-/// Returns a mask of the elements with |x| < bound. It is false for NaN.
+/// Returns a mask of the elements with |x| < bound. The mask is false for NaN.
 pub(super) fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
     Dispatch::float_lower_elem(Dispatch::float_abs(x.clone()), Scalar::from(bound), burn.bool_dtype())
 }
@@ -83,7 +83,7 @@ pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let magnitude = Dispatch::float_abs(x.clone());
     let mut result = Dispatch::float_powf(magnitude.clone(), y.clone());
 
-    // Handle a base that is zero or infinite, with a negative or positive exponent.
+    // Handle zero and infinite bases with nonzero exponents.
     let (falls, rises) = (below_zero(&y), Dispatch::float_greater_elem(y.clone(), zero, bool_dtype));
     let (is_zero, is_infinite) = (equals(&x, 0.0), equals(&magnitude, f64::INFINITY));
     result = fill(result, either(&both(&is_zero, &rises), &both(&is_infinite, &falls)), 0.0);

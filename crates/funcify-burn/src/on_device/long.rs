@@ -65,7 +65,7 @@ fn sizes_around(shape: &[usize], axis: usize) -> [usize; 2] {
     [shape[..axis].iter().product(), shape[axis + 1..].iter().product()]
 }
 
-/// Returns the positions `start..end` of an axis.
+/// Returns the part of a tensor at the positions `start..end` of an axis.
 fn rows(x: &Tensor, axis: usize, start: usize, end: usize) -> Tensor {
     slice(x.clone(), &slices_along(&sizes(x), axis, start, end, 1))
 }

@@ -61,8 +61,8 @@ enum Order {
     Smallest,
 }
 
-/// Returns the larger or smaller of two elements, or NaN if either is NaN. Orders -0 before +0. Floats in host memory
-/// are handled in a single pass.
+/// Computes the elementwise maximum or minimum, which is NaN if either element is NaN. Orders -0 before +0. Floats in
+/// host memory are handled in a single pass.
 fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
     if kind(&x) == Kind::Float && burn.in_host_memory() {
@@ -86,7 +86,7 @@ fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     if kind(&x) != Kind::Float {
         return Ok(mask_where(x, takes_right, y));
     }
-    // If both are zero, x + y has the sign of the larger one, and -(-x + -y) has the sign of the smaller one.
+    // If both operands are zero, x + y has the sign of the larger one, and -(-x + -y) has the sign of the smaller one.
     let is_zero = |x: &Tensor| Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), bool_dtype);
     let are_zeros = Dispatch::bool_and(is_zero(&x), is_zero(&y));
     let of_zeros = match is_largest {

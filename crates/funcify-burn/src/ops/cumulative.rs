@@ -1,7 +1,7 @@
-//! Lowers `cumulative`. Sums and products of floats use Burn's own ops, on flipped operands for the reverse direction.
-//! All other cases run in host memory: maxima and minima of floats, because they must order -0 before +0, and integers
-//! and booleans, because Burn's running sums and products of integers panic on overflow. On a device with its own
-//! memory, Burn's own ops handle all cases.
+//! Lowers `cumulative`. Running sums and products of floats use Burn's own ops; for the reverse direction, the operand
+//! and the result are flipped. All other cases are computed in host memory: maxima and minima of floats must order -0
+//! before +0, and Burn's running sums and products of integers panic on overflow. On a device with its own memory,
+//! Burn's own ops handle all cases.
 
 use super::prelude::*;
 

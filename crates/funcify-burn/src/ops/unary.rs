@@ -119,7 +119,7 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     if burn.has_sigmoid() {
         return Ok(Dispatch::sigmoid(x));
     }
-    // Uses exp(-|x|), because exp(-x) overflows for some x for which the result is a subnormal number.
+    // Use exp(-|x|), because exp(-x) overflows for some x for which the sigmoid is a subnormal number.
     let is_not_negative = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     let small = Dispatch::float_exp(Dispatch::float_neg(Dispatch::float_abs(x)));
     let above = Dispatch::float_mask_fill(small.clone(), is_not_negative, Scalar::from(1f64));

@@ -94,23 +94,23 @@ impl AnyTensor {
         self.0
     }
 
-    /// Returns the sizes of the axes.
+    /// Returns the shape of the tensor: the size of each axis.
     pub fn shape(&self) -> Vec<usize> {
         kinds::sizes(&self.0)
     }
 
-    /// Returns the dtype, or `None` if funcify does not support it.
+    /// Returns the dtype of the elements, or `None` if funcify does not support it.
     pub fn dtype(&self) -> Option<DType> {
         dtypes::of(&self.0)
     }
 
-    /// Returns the device, with autodiff if the tensor has autodiff.
+    /// Returns the device of the tensor. This device has autodiff if the tensor has autodiff.
     pub fn device(&self) -> Device {
         Device::new(self.0.device())
     }
 
-    /// Converts to a tensor with this rank and kind. A scalar becomes a vector of one element, because Burn has no
-    /// scalars.
+    /// Converts this tensor to a Burn tensor of rank `D` and kind `K`. A scalar becomes a vector of one element,
+    /// because Burn has no scalars.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -141,7 +141,8 @@ impl AnyTensor {
             .map_err(|source| device_error(&at(), "burn", source))
     }
 
-    /// Returns whether the tensor has this rank and kind, or is a scalar that can become a vector of one element.
+    /// Returns whether the tensor can become a Burn tensor of rank `D` and kind `K`: it has this rank or is a scalar
+    /// that becomes a vector of one element, and its dtype belongs to the kind.
     pub(crate) fn is<const D: usize, K: TensorKind>(&self) -> bool {
         let rank = kinds::rank(&self.0);
         K::has(self.0.dtype()) && (rank == D || (rank == 0 && D == 1))
@@ -174,7 +175,7 @@ impl AnyTensor {
         burn.download(&without_autodiff(self.0), dtype).map_err(to_error)
     }
 
-    /// Describes the tensor for an error message.
+    /// Returns the dtype and shape as text, for error messages.
     pub(crate) fn describe(&self) -> String {
         let shape: Vec<String> = self.shape().iter().map(usize::to_string).collect();
         match self.dtype() {

@@ -238,7 +238,7 @@ impl Differentiable {
             .map(|(index, argument)| self.with_input_rank(at, index, argument))
             .collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        // The forward program reports a wrong number of arguments.
+        // If the number of arguments is wrong, the forward program reports the error.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
             true => None,
             false => self.derivative(at, &device, &tracked, &plain)?,

@@ -51,7 +51,7 @@ struct Part {
     first: usize,
     /// The number of the link's operands, excluding the previous link.
     operands: usize,
-    /// The result that has this link as its node, if any.
+    /// The index of the result that has this link as its node, if any.
     result: Option<usize>,
 }
 
@@ -118,7 +118,7 @@ where
         let cotangent = grads.consume::<V>(&ops.node);
         let device = cotangent.device();
         let mut shared = ops.state.lock();
-        // The first of these nodes to run registers a gradient for the last link, which makes Burn run that link too.
+        // The first result node to run registers a gradient for the last link, which makes Burn run that link too.
         let is_first = shared.cotangents.iter().all(Option::is_none);
         shared.cotangents[ops.state.first] = Some(dispatch::<V>(cotangent));
         let [last] = ops.parents;
@@ -248,8 +248,8 @@ where
     results.collect()
 }
 
-/// Creates a link to these operands and the previous link, at most `N` in total. `value` is the tensor of the node;
-/// without it, an arbitrary tensor is used.
+/// Creates a link to these operands and the previous link, at most `N` in total. `value` is the tensor of the node; if
+/// it is `None`, the node gets an arbitrary tensor.
 fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
     part: Part,
     operands: &[Tensor],

@@ -103,7 +103,8 @@ pub(crate) fn leaves_of(tensors: impl Tensors) -> Vec<AnyTensor> {
     leaves
 }
 
-/// Builds a structure from these tensors. Returns an error if some are left over.
+/// Builds a structure from these tensors. Returns an error if the tensors do not fit the structure, or if some are left
+/// over.
 pub(crate) fn structure<T: Tensors>(at: &Place, what: &'static str, tensors: Vec<AnyTensor>) -> Result<T> {
     let count = tensors.len();
     let mut leaves = Leaves { at: at.clone(), what, count, tensors: tensors.into_iter() };

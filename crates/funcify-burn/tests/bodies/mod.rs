@@ -21,7 +21,7 @@ pub(crate) fn twice(x: Vector) -> (Vector, Vector) {
     (x.clone(), x)
 }
 
-/// Computes a step function, with the gradient of a sigmoid (a surrogate gradient).
+/// Computes a Heaviside step function with the gradient of a sigmoid (a surrogate gradient).
 fn spike(v: Vector) -> Vector {
     let (hard, soft) = (v.clone().greater_elem(0.3).float(), activation::sigmoid(v));
     (hard - soft.clone()).detach() + soft

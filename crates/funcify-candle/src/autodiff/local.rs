@@ -26,7 +26,7 @@ pub(crate) fn join_outputs<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
-    // The backward pass of a seed returns the given cotangent.
+    // A seed is a token that depends on an output. Its backward pass returns the cotangent of that output.
     let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {
         record(output, "funcify-seed", ForwardResult::Tokens(1), move |_, _| Ok(cotangent.clone()))
     };

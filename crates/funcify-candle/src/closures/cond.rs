@@ -36,7 +36,7 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
             let y = body(rebuild(&like, operands.iter().cloned())?)?;
             let ys = leaves(&y);
             if seen.get().is_none() {
-                // Fails only if another thread has set the same structure first.
+                // This fails only if another thread has already stored the same structure.
                 let _ = seen.set(detach(&y)?);
             }
             Ok((Vec::new(), ys))

@@ -215,7 +215,7 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
         check_names(at, "carry", carry_names, &next)?;
         match seen.get() {
             Some((_, names)) => check_names(at, "y", names, &y)?,
-            // Fails only if another thread has set the same structure first.
+            // This fails only if another thread has already stored the same structure.
             None => _ = seen.set((detach(&y)?, names(&y, "y"))),
         }
         Ok((leaves(&next), leaves(&y)))

@@ -1,6 +1,6 @@
-//! Lowers `matmul`. On the CPU, floats use the library that Candle itself calls. On other devices, floats use Candle's
-//! product, restricted to the shapes and layouts that it handles correctly. Integers use this crate's kernel, because
-//! Candle has none.
+//! Lowers `matmul`. On the CPU, floats use `gemm`, the library that Candle itself calls unless it was built with MKL or
+//! Accelerate. In these builds and on other devices, floats use Candle's product, restricted to the shapes and layouts
+//! that it handles correctly. Integers use this crate's kernel, because Candle has none.
 //!
 //! On the CPU, Candle queries the number of cores for each product. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK`
 //! is set, the query reads system files and takes 50 microseconds, a hundred times as long as a small product.
@@ -25,8 +25,8 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
         return Ok(multiply(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
-        // Candle's own product would convert the whole storage of a view, for example a whole trace for one of its
-        // rows.
+        // Candle's own product would convert the whole storage of a view to f32, for example a whole trace for one of
+        // its rows.
         let [left, right] = [left.to_dtype(DType::F32)?, right.to_dtype(DType::F32)?];
         return Ok(product(&left, &right, shape)?.to_dtype(DType::BF16)?);
     }

@@ -1,7 +1,7 @@
 //! Lowers `reduce` to Candle's kernel for float sums along the last axes, and to this crate's kernels otherwise.
 //!
-//! Candle's maximum does not propagate NaN, and ignores the sign of zeros. It returns an error for reductions of empty
-//! tensors, its integer sums panic on overflow, and its sums of f16 and bf16 accumulate in the same type.
+//! Candle's maximum does not propagate NaN, and ignores the sign of zeros. Candle returns an error for reductions of
+//! empty tensors, its integer sums panic on overflow, and its sums of f16 and bf16 accumulate in the element type.
 
 use candle_core::{DType as CandleDType, WithDType};
 use funcify_core::HostTensor;
@@ -35,7 +35,8 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Sums floats. Candle's sum is fast only along the last axes; along other axes, this crate adds whole rows.
+/// Sums floats, halves in f32. Candle's sum is fast only along the last axes; along other axes, this crate adds whole
+/// rows of f32 and f64.
 fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     let axes = call.op.axes.as_slice();
     match (x.dtype(), whole_rows(x, axes)) {
@@ -56,8 +57,9 @@ fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn
     }
 }
 
-/// Returns the range of the reduced axes if the tensor can be reduced by combining whole rows: the tensor is
-/// contiguous and on the CPU, the axes are consecutive, and the axes after them have at least [`MIN_ROW`] elements.
+/// Returns the range of the reduced axes, or `None` if the tensor cannot be reduced by combining whole rows. The tensor
+/// must be contiguous and on the CPU, the reduced axes must be consecutive, and the axes after them must have at least
+/// [`MIN_ROW`] elements in total.
 fn whole_rows(x: &Tensor, axes: &[usize]) -> Option<[usize; 2]> {
     let (first, end) = (*axes.first()?, axes.last()? + 1);
     let row: usize = x.dims()[end..].iter().product();

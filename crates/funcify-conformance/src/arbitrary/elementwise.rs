@@ -1,4 +1,5 @@
-//! Adds elementwise ops. Smooth ops get operands from a range in which they are smooth. Other ops have kinks or jumps.
+//! Adds elementwise ops to a random program. Smooth ops get operands from a range in which they are smooth. The other
+//! ops have kinks or jumps.
 
 use funcify::{DType, Value, select};
 

@@ -1,4 +1,5 @@
-//! Adds integers and booleans: conversions from floats, ops on integers and booleans, and floats computed from them.
+//! Adds integers and booleans to a random program: conversions from floats, ops on integers and booleans, and floats
+//! computed from them.
 
 use funcify::{DType, Value, iota, random, size};
 

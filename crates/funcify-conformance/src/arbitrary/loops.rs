@@ -1,4 +1,4 @@
-//! Adds loops over rows: `scan`, `scan_until`, `fori_loop`, `map`.
+//! Adds loops to a random program: `scan`, `scan_until`, `fori_loop`, `map`.
 
 use funcify::prelude::*;
 use funcify::{MapOptions, map_with, scan_until_with};
@@ -26,7 +26,7 @@ impl ProgramBuilder<'_> {
         states
     }
 
-    /// Wraps carries as parameters of a body.
+    /// Returns a scope entry for each carry, with a bound on its magnitude, so that a body can use the carry.
     pub(super) fn state_entries(states: &[Value]) -> Vec<Entry> {
         states
             .iter()
@@ -88,7 +88,7 @@ impl ProgramBuilder<'_> {
         all
     }
 
-    /// Picks a number of steps. A symbolic number may equal the number of rows of a sequence.
+    /// Picks a number of steps: a constant, or a symbol that sequences may also use for their number of rows.
     pub(super) fn length(&mut self) -> Dim {
         self.choices.pick(&[Dim::from(2), Dim::from("N"), Dim::from(3), Dim::from("T"), Dim::from(1), Dim::from(0)])
     }
@@ -99,12 +99,13 @@ impl ProgramBuilder<'_> {
     }
 }
 
-/// Returns whether the dimension uses a symbol that a loop binds. Its size is then unknown outside the loop's body.
+/// Returns whether the dimension uses a symbol that a loop binds. The dimension's size is then unknown when the program
+/// starts.
 pub(super) fn is_bound_by_loop(dim: &Dim) -> bool {
     dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
 }
 
-/// Wraps the rows of sequences as parameters of a body.
+/// Returns a scope entry for each row in `values`, with the bound of its sequence, so that a body can use the row.
 fn row_entries(rows: &[Entry], values: &[Value]) -> Vec<Entry> {
     rows.iter().zip(values).map(|(row, value)| ProgramBuilder::entry(*value, row.bound)).collect()
 }

@@ -33,14 +33,14 @@ pub struct Sample {
     pub graph: Graph,
     /// The sizes of the program's symbols.
     pub sizes: Sizes,
-    /// The seed of the program's arguments and of all other random choices of its checks.
+    /// The seed for the program's arguments and for all other random choices that its checks make.
     pub seed: u64,
     /// `true` if the derivatives must agree with finite differences: the program has no `stop_gradient` and no floats
     /// narrower than f64.
     pub is_exact: bool,
     /// The kind of custom derivative rules in the program.
     pub rules: Rules,
-    /// The number of times each part was added.
+    /// The number of times that each kind of part, such as a loop, was added.
     pub parts: BTreeMap<&'static str, usize>,
 }
 

@@ -48,7 +48,7 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) rules: Rules,
     /// `true` if forward mode will differentiate the new ops, so that custom derivative rules must be linear.
     pub(super) is_linear: bool,
-    /// The number of times each part was added.
+    /// The number of times that each kind of part was added.
     pub(super) parts: BTreeMap<&'static str, usize>,
     /// The error that occurred while building a separate graph.
     pub(super) error: Option<Error>,
@@ -56,7 +56,7 @@ pub(super) struct ProgramBuilder<'a> {
 
 pub(super) type Part = fn(&mut ProgramBuilder<'_>);
 
-/// The parts without loops, with their weights.
+/// The parts that contain no loops, with their weights.
 const OPS: [(usize, Part); 8] = [
     (14, elementwise::unary),
     (14, elementwise::binary),
@@ -248,7 +248,7 @@ impl<'a> ProgramBuilder<'a> {
         ty.shape.dims().iter().all(|dim| self.size(dim).is_some())
     }
 
-    /// Picks a value whose type satisfies `fits`, preferring recent and unused values.
+    /// Picks a value whose type satisfies `fits`, preferring recent and unused values. Returns `None` if no value fits.
     pub(super) fn pick(&mut self, fits: impl Fn(&TensorType) -> bool) -> Option<Entry> {
         let mut fitting: Vec<usize> =
             (0..self.scope.len()).rev().filter(|index| fits(&self.scope[*index].value.ty())).collect();
@@ -268,7 +268,7 @@ impl<'a> ProgramBuilder<'a> {
         self.pick(|ty| ty.dtype == DType::F64).unwrap_or_else(|| Self::entry(funcify::constant(0.5f64), 1.0))
     }
 
-    /// Picks a float value with known sizes and rank `rank` or higher.
+    /// Picks a float value with known sizes and rank `rank` or higher. Returns `None` if none is in scope.
     pub(super) fn float_of_rank(&mut self, rank: usize) -> Option<Entry> {
         let fixed: Vec<bool> = self.scope.iter().map(|entry| self.has_known_sizes(&entry.value.ty())).collect();
         let types: Vec<TensorType> =
@@ -276,7 +276,8 @@ impl<'a> ProgramBuilder<'a> {
         self.pick(|ty| ty.dtype == DType::F64 && ty.rank() >= rank && types.contains(ty))
     }
 
-    /// Picks a float value and one of its axes. Returns the value, the axis, and the axis's size.
+    /// Picks a float value and one of its axes. Returns the value, the axis, and the axis's size, or `None` if no value
+    /// fits.
     pub(super) fn float_with_axis(&mut self) -> Option<(Entry, i64, usize)> {
         let entry = self.float_of_rank(1)?;
         let axis = self.choices.below(entry.value.rank());

@@ -1,5 +1,5 @@
-//! Adds loops with taps. Some are built with `Recurrence`. Others are built directly as `Scan` ops, with arbitrary
-//! offsets, directions, early exits and numbers of returned rows.
+//! Adds loops with taps to a random program. Some are built with `Recurrence`. Others are built directly as `Scan` ops,
+//! with arbitrary offsets, directions, early exits and numbers of returned rows.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Handle {
     }
 }
 
-/// A handle, with the type and the bound of its rows.
+/// A handle, with the type of its rows and a bound on their magnitude.
 struct Part {
     handle: Handle,
     row: TensorType,
@@ -74,7 +74,7 @@ struct Part {
 }
 
 impl ProgramBuilder<'_> {
-    /// Picks a float value of rank 1 to 3. Returns the value and its number of rows.
+    /// Picks a float value of rank 1 to 3. Returns the value and its number of rows, or `None` if no value fits.
     fn float_with_rows(&mut self) -> Option<(Entry, usize)> {
         let entry = self.float_of_rank(1).filter(|entry| entry.value.rank() <= 3)?;
         let rows = self.size(&entry.value.shape()[0])?;

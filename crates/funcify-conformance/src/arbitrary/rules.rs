@@ -1,4 +1,4 @@
-//! Adds calls to random functions with custom derivative rules: `custom_vjp` and `custom_jvp`.
+//! Adds calls to random functions with custom derivative rules (`custom_vjp`, `custom_jvp`) to a random program.
 //!
 //! In most programs, the rules compute the true derivatives of their functions in a different way, so all properties of
 //! derivatives hold. In some programs, the rules compute something else, and may even be nonlinear. These programs show
@@ -54,8 +54,8 @@ fn determines_its_symbols(ty: &TensorType) -> bool {
     ty.shape.dims().iter().all(|dim| dim.constant().is_some() || dim.as_symbol().is_some())
 }
 
-/// Builds a random function of a few floats as a separate graph. Returns the graph, the arguments, and the bounds of
-/// the results.
+/// Builds a random function of a few floats as a separate graph. Returns the graph, the arguments, and bounds on the
+/// magnitudes of the results, or `None` if the graph is rejected.
 fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     let mut arguments: Vec<Entry> = Vec::new();
     for _ in 0..1 + builder.choices.below(2) {

@@ -1,4 +1,4 @@
-//! Adds ops that move, reduce or combine elements.
+//! Adds ops that move, reduce or combine elements to a random program.
 
 use funcify::ops::{ConvOptions, Pad, ReduceKind, ScatterMode};
 use funcify::{DType, Dim, HostTensor, Shape, Value, apply, concat, constant, einsum, stack};

@@ -1,4 +1,4 @@
-//! Adds gradients, Jacobian products and `vmap` inside the program.
+//! Adds gradients, Jacobian products and `vmap` to a random program.
 
 use funcify::prelude::*;
 use funcify::{CheckpointPolicy, Disconnected, VmapOptions, grad_with, jacobian, vjp_with, vmap_with};
@@ -23,8 +23,8 @@ fn options(builder: &mut ProgramBuilder<'_>) -> GradOptions {
     GradOptions::new().disconnected(Disconnected::Zeros).policy(policy(builder))
 }
 
-/// Picks a checkpoint policy. Nested segments are left to the property checks, because here they would make nested
-/// loops too large.
+/// Picks a checkpoint policy. Only the property checks use nested segments, because in a random program they would make
+/// nested loops too large.
 pub(super) fn policy(builder: &mut ProgramBuilder<'_>) -> CheckpointPolicy {
     let steps = 1 + builder.choices.below(3);
     let policies = [

@@ -9,7 +9,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (_, ys) = scan(one, iota(20, DType::I64), |p, t| carry_as_output(p * (t + 1)));
         outputs! { ys }
     }),
-    // Counts bits in u8, and flags odd counts.
+    // Counts the set bits of a sequence in a u8 carry, and flags odd counts.
     &program(&["u8_count"], ["bits", "zero"], |[bits, zero]| {
         let (n, (trace, odd)) = scan(zero, bits, |n, b| {
             let n = n + b;
@@ -17,7 +17,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { n, trace, odd }
     }),
-    // Boolean carries: or, and, exclusive or.
+    // Each step updates three boolean carries with or, and, and exclusive or.
     &program(&["bool_logic"], ["xs"], |[xs]| {
         let start = [constant(false), constant(true), constant(false)];
         let (_, [any, all, parity]) =

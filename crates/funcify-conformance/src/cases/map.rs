@@ -31,7 +31,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["map_of_cond"], ["xs", "w"], |[xs, w]| {
         outputs! { ys: map(xs, |x| cond(x.gt(0.0), || x.sqrt() * w, || x.square() - w)) }
     }),
-    // Each row runs a while loop with a different trip count.
+    // The body runs a while loop, with a different trip count for each row.
     &program(&["map_of_while"], ["xs"], |[xs]| {
         let next = |(x, n): (Value, Value)| (0.5 * x + 0.1 * x.sqrt(), n + 1);
         let (ys, n) = map(xs, |x| while_loop((x, constant(0i64)), |(x, _)| x.gt(1.0), next));

@@ -105,7 +105,7 @@ macro_rules! outputs {
 }
 use outputs;
 
-/// Returns the results of a body whose y is its next carry.
+/// Returns the results of a body for which `carry` is both the next carry and the y.
 fn carry_as_output<T: Copy>(carry: T) -> (T, T) {
     (carry, carry)
 }

@@ -128,7 +128,8 @@ fn block_end(lines: &[&str], start: usize) -> usize {
     lines.len()
 }
 
-/// Removes or copies an equation with its body, inserts an equation from `other`, or nests a line in copies of itself.
+/// Removes or copies an equation with its body, inserts an equation from `other`, or repeats a line up to 80 times and
+/// appends as many closing braces, which may nest it deeply.
 fn mutate_lines(choices: &mut Unstructured<'_>, text: &str, other: &str) -> Result<String> {
     let mut all: Vec<&str> = text.lines().collect();
     let others: Vec<&str> = other.lines().collect();

@@ -182,8 +182,8 @@ fn exact_rules() -> RewriteOptions {
     reordering.fold(RewriteOptions::new(), |rewrites, rule| rewrites.without(rule.name))
 }
 
-/// Returns whether a backend may fail with this error although the reference evaluator runs the program. Such an error
-/// reports a limit that the reference evaluator does not have.
+/// Returns whether a backend may fail with this error although the reference evaluator runs the program, because the
+/// error reports a limit that the reference evaluator does not have.
 fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
     let is_unrolled = strategy == LoopStrategy::Unroll;
     match error {

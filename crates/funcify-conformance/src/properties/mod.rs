@@ -211,7 +211,7 @@ fn check_graph(property: &'static str, graph: &Graph) -> Checked {
     }
 }
 
-/// Checks that the graph returns the same values after printing and parsing.
+/// Checks that the graph returns the same values after it has been printed and parsed.
 fn check_text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     let parsed = Graph::parse(&graph.to_string()).map_err(|error| failure("text", graph, &error))?;
     let (expected, found) = (subject.run("text", graph)?, subject.run("text", &parsed)?);

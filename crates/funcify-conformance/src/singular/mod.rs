@@ -49,13 +49,13 @@ const SMALL: [f64; 21] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, -1e-300, -1e-100, -1e-8, -1e-3, -0.25, -0.5, -1.0,
     -2.0, -3.0, -4.0,
 ];
-/// Operands for functions of two operands.
+/// Numbers for functions of two operands. The search tries all pairs of them.
 const PAIRS: [f64; 15] = [0.0, 1e-200, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, 1e200, -1e-200, -0.5, -1.0, -2.0, -3.5, -1e200];
 /// Numbers whose squares and small powers neither overflow nor underflow.
 const SQUARES: [f64; 11] = [0.0, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, -0.5, -1.0, -2.0, -3.5];
 /// Numbers whose squares neither overflow nor underflow, although products of such squares may.
 const LENGTHS: [f64; 13] = [0.0, 1e-100, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e100, -1e-100, -0.5, -1.0, -2.0, -1e100];
-/// Integers, half-integers, and other numbers.
+/// Integers and half-integers, at which rounding functions jump, and numbers between them.
 const JUMPS: [f64; 21] = [
     0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 1.75, 2.0, 2.5, 3.0, 5.0, -0.0, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -2.5, -3.0,
     -5.0,
@@ -87,7 +87,7 @@ pub fn functions() -> Vec<Elementwise> {
     unary.chain(binary).chain(COMPOSITIONS.iter().copied()).collect()
 }
 
-/// Returns the function with this name.
+/// Returns the function with this name, or `None` if no function has it.
 pub fn function(name: &str) -> Option<Elementwise> {
     functions().into_iter().find(|function| function.name == name)
 }

@@ -17,7 +17,7 @@ pub struct Campaign {
     pub count: u64,
     /// The number of threads.
     pub jobs: usize,
-    /// The maximum number of runs while shrinking a wrong program.
+    /// The maximum number of smaller programs to try while shrinking a program with wrong results.
     pub shrink: usize,
     /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
@@ -45,7 +45,7 @@ pub struct Summary {
     pub declined: BTreeMap<String, usize>,
     /// The number of programs in which each transformation was applied.
     pub fired: BTreeMap<&'static str, usize>,
-    /// The programs with wrong results.
+    /// The programs with wrong results, unexpected errors or panics.
     pub wrong: Vec<Wrong>,
     /// The number of programs with differences that may be due to rounding alone.
     pub explained_by_rounding: usize,
@@ -66,12 +66,12 @@ impl Summary {
     }
 }
 
-/// A program with wrong results.
+/// A program with wrong results, an unexpected error or a panic.
 #[derive(Clone, Debug)]
 pub struct Wrong {
     /// The program's seed.
     pub seed: u64,
-    /// The subjects with wrong results, each with the stage that failed.
+    /// The subjects that failed, each with the stage at which it failed.
     pub by: Vec<String>,
     /// The first fault of the shrunk program.
     pub fault: Fault,

@@ -141,7 +141,7 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
             // In f64, rounding rarely changes the outcome of a comparison in the program. With narrower floats,
-            // rounding may change it, so a difference must also occur with other arguments.
+            // rounding may change it, so a difference is a fault only if it also occurs with other arguments.
             let is_exact = tolerance(&run.graph, DType::F64) <= F64_TOLERANCE;
             let is_fault = !is_rounding(run, subject, is_rewritten)
                 && (is_exact || is_confirmed(program, subject, run.stage, is_rewritten, seed));

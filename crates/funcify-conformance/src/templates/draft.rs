@@ -182,7 +182,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         (value.sum(..) * 0.25).broadcast_to(shape_from(shape))
     }
 
-    /// Applies a random op to `value` and `other`, which may have different shapes.
+    /// Applies a random op to `value`, or to `value` and `other`, which may have different shapes.
     pub(super) fn read_with(&self, value: Value, other: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -212,12 +212,12 @@ pub(super) fn shape_from(sizes: &[usize]) -> Shape {
     Shape::new(sizes.iter().copied())
 }
 
-/// Returns the sizes of a value, or `None` if a size is not static.
+/// Returns the shape of a value, or `None` if a size is not static.
 pub(super) fn shape_of(value: Value) -> Option<Vec<usize>> {
     value.shape().constant()
 }
 
-/// Returns the sizes of a carry or a row, which are always static.
+/// Returns the shape of a carry or a row, whose sizes are always static.
 pub(super) fn sizes_of(value: Value) -> Vec<usize> {
     shape_of(value).expect("carries and rows have constant sizes")
 }

@@ -97,7 +97,7 @@ impl TemplateProgram {
     /// Builds the program that the choices determine, from the family with this index.
     ///
     /// # Errors
-    /// Returns the error of [`Graph::build`].
+    /// Returns the error of [`Graph::build`] if the choices do not form a valid program.
     pub fn new(family: usize, choices: &mut Choices) -> Result<TemplateProgram, Error> {
         let (name, make) = FAMILIES[family % FAMILIES.len()];
         let dtype = choices.pick_weighted(&[(6, DType::F64), (4, DType::F32), (1, DType::F16), (1, DType::BF16)]);

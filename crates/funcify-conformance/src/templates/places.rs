@@ -58,7 +58,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => trace.cumsum(0, draft.one_in(2)),
         };
         let value = match shape_of(value) {
-            // If the shape is unknown, the op was rejected, and the trace itself is used.
+            // If the shape is unknown, the op was rejected, so the trace itself is used instead.
             Some(_) => value,
             None => trace,
         };

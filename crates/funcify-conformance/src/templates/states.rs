@@ -48,7 +48,7 @@ pub(super) fn any(draft: &Draft<'_, '_>) -> Vec<Value> {
     states(draft, &SHAPES, ANY)
 }
 
-/// Draws loops with small carries and more steps, which are compiled to register code and to machine code.
+/// Draws loops with small carries and up to 200 steps, which the engine compiles to register code and to machine code.
 ///
 /// Rules of `body/registers/lower.rs`: values at a fixed address stay in a register (`resident`), values whose
 /// address changes in each step are loaded once (`loaded`), and a copy to a changing address needs no register

@@ -149,7 +149,7 @@ fn elementwise(draft: &Draft<'_, '_>, state: Value, base: Value, other: Value, r
     }
 }
 
-/// Computes an index from a row. The index may be out of range.
+/// Computes an index from a row, or picks a constant index. The index may be out of range.
 fn position_index(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
     let sum = if row.rank() == 0 { row } else { row.sum(..) };
     match draft.below(3) {
@@ -182,7 +182,8 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
     }
 }
 
-/// Picks a vector with `size` elements among the carries, the rows and the computed values.
+/// Picks a value with `size` elements among the carries, the rows and the computed values. If there is none, converts a
+/// row to a vector of this size.
 fn outer_operand(draft: &Draft<'_, '_>, size: usize, states: &[Value], rows: &[Value], pool: &[Value]) -> Value {
     let fits = |value: &&Value| shape_of(**value).is_some_and(|shape| shape.iter().product::<usize>() == size);
     let all: Vec<&Value> = states.iter().chain(pool).chain(rows).filter(fits).collect();

@@ -157,7 +157,8 @@ fn case(expected: Option<&'static str>) -> Case {
 const GAP: &str =
     "[[expect]]\ncase = 'edge/twice'\nstatus = 'unsupported'\nerror = 'Unsupported'\nreason = 'no floats'";
 
-/// Returns backends with every kind of outcome: right, wrong, another type, too few results, an error, a panic.
+/// Returns a backend for each kind of outcome: right results, wrong results, results of another type, too few results,
+/// an error, or a panic.
 fn answers() -> [(&'static str, Fake); 8] {
     [
         ("right", Fake::results(vec![HostTensor::from([2f32, 6.0])])),
@@ -237,7 +238,8 @@ fn a_declared_gap_that_matches_no_case_fails() {
     }
 }
 
-/// The tests of another crate's backend must fail for the rows that fail, and for declared gaps that match no case.
+/// When another crate tests its backend, a test must fail for each row that fails, and for each declared gap that
+/// matches no case.
 #[test]
 fn the_tests_of_a_backend_fail_where_it_does() {
     let failed = |fake: Fake, gaps: &str| {

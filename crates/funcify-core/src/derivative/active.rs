@@ -20,9 +20,9 @@ pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     active
 }
 
-/// Returns which parameters of a loop body are active in some step, given the parameters that are active in the first
-/// step. Each pair in `feeds` holds the index of a result and the index of the parameter that receives it in the next
-/// step.
+/// Returns which parameters of a loop body are active in at least one step, given the parameters that are active in the
+/// first step. Each pair in `feeds` holds the index of a result and the index of the parameter that receives it in the
+/// next step.
 pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, usize)]) -> Vec<bool> {
     fixpoint(active, |active| {
         let (values, mut active) = (active_values(body, active), active.clone());
@@ -48,7 +48,7 @@ impl Op {
     }
 }
 
-/// Like [`Op::with_forward_rules`], for one body.
+/// Like [`Op::with_forward_rules`], but for a single body. `active` returns which of its inputs are active.
 pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>) -> Result<Arc<Graph>, Failed> {
     if !has_rules(body) {
         return Ok(body.clone());
@@ -57,7 +57,7 @@ pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>
     if active.contains(&true) { Ok(Arc::new(forward_graph(body, &active)?)) } else { Ok(body.clone()) }
 }
 
-/// Returns whether a graph or one of its bodies calls a function with a custom reverse rule.
+/// Returns `true` if a graph or one of its bodies calls a function with a custom reverse rule.
 fn has_rules(graph: &Graph) -> bool {
     let has_rule = |op: &Op| op.has_user_vjp() || op.bodies().into_iter().any(|body| has_rules(body));
     graph.nodes().iter().any(|node| has_rule(&node.op))

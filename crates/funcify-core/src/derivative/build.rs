@@ -350,7 +350,7 @@ pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &
     }
 }
 
-/// Applies a traced function to leaves with tangents. Returns its results with their tangents.
+/// Applies a traced function to leaves with tangents. Returns the function's results with their tangents.
 fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
     let captured = function.captures.iter().map(|value| Dual::constant(*value));
     let inputs: Vec<Dual> = leaves.into_iter().chain(captured).collect();

@@ -17,8 +17,8 @@ use crate::tree;
 /// infinitely.
 const MAX_DEPTH: usize = 64;
 
-/// The number of times that a rule that calls its own function is traced. In the last trace, the recursive call becomes
-/// `Rule::Itself`. The traces must be equal.
+/// The number of times that a rule is traced if it calls its own function. In the last trace, the recursive call
+/// becomes `Rule::Itself`. The traces must be equal.
 const COMPARED_RULES: usize = 2;
 
 /// Applies `function` to `xs`, with a custom reverse rule instead of its derivative, like JAX's `custom_vjp`.
@@ -136,7 +136,7 @@ struct Tracing<X, Y> {
     arguments: NamedTypes,
     results: NamedTypes,
     function: ClosedBody,
-    /// Identifies the function, which allows recursive calls inside the rule to be recognised.
+    /// The rule being traced. Its site and its function's text identify recursive calls inside the rule.
     rule: Rc<OpenRule>,
 }
 
@@ -254,7 +254,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call with `rule` and its captured values, `captures`. If the call is inside a rule of the same
+    /// Adds the call with `rule`, whose captured values are `captures`. If the call is inside a rule of the same
     /// function, and `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive
     /// rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
@@ -282,7 +282,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Adds the call with `rule` and its captured values as the last operands.
+    /// Adds the call with `rule`. Its last operands are the captured values of the function and of the rule.
     fn call(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let arguments = self.leaves.len();
         let values = self.leaves.iter().map(|(_, value)| *value);

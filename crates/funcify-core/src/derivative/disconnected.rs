@@ -59,7 +59,7 @@ fn explain_disconnection(graph: &Graph, input: usize) -> (String, &'static str) 
     (reason, "do not differentiate with respect to it")
 }
 
-/// Returns whether the op generates random bits, directly or in a body.
+/// Returns `true` if the op generates random bits, directly or in a body.
 fn draws_random_bits(op: &Op) -> bool {
     matches!(op, Op::Threefry(_))
         || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| draws_random_bits(&node.op)))

@@ -383,8 +383,8 @@ impl Graph {
     }
 
     /// Returns the type of the cotangent input for an output of type `ty`. Each dimension that the inputs do not
-    /// determine becomes a new symbol. `rows` holds the replacements so far, which ensures that equal dimensions get
-    /// the same symbol.
+    /// determine becomes a new symbol. `rows` holds the dimensions replaced so far, each with its new symbol, so that
+    /// equal dimensions get the same symbol.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {
             (0..self.inputs().len()).any(|index| {
@@ -410,7 +410,7 @@ fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
     tracer::input(&free_name(name, tracer::has_input), ty.clone(), false, at.site)
 }
 
-/// Truncates a cotangent to the rows that the loop produced, so that it has type `ty`.
+/// Truncates a cotangent to the shape of `ty`: drops the elements beyond the end of each axis.
 fn fitted(value: Value, ty: &TensorType) -> Value {
     let differ = |axis: &usize| value.shape()[*axis] != ty.shape[*axis];
     let axes: Vec<usize> = (0..ty.rank()).filter(differ).collect();

@@ -37,8 +37,8 @@ pub(super) struct RecordedSplit {
 }
 
 impl Split {
-    /// Adds a graph to the open trace, and splits its derivative with respect to the inputs in `wrt`. `is_apart` is
-    /// `true` if the derivative will be applied in a different trace.
+    /// Adds a graph to the open trace, and splits the graph's derivative with respect to the inputs in `wrt`.
+    /// `is_apart` is `true` if the derivative will be applied in a different trace.
     pub(super) fn record(
         at: &Place,
         graph: &Graph,
@@ -121,8 +121,8 @@ impl Split {
         Ok((Split { graph, saved, per_tangent, depends_on_inputs }, results))
     }
 
-    /// Adds the tangents of the float outputs to the open trace. Returns `None` for an output that does not depend on
-    /// the inputs.
+    /// Adds the tangents of the float outputs to the open trace and returns them. The tangent is `None` for an output
+    /// that does not depend on the inputs in `wrt`.
     pub(super) fn apply(&self, tangents: &[Value], saved: &[Value]) -> Result<Vec<Option<Value>>, Failed> {
         let graph = &self.graph;
         let mut values = Replay::new(graph, tangents.iter().copied());
@@ -158,7 +158,7 @@ fn emit_marked_nodes<'g>(
 
 /// The derivative of a function at a point, returned by [`linearize`].
 ///
-/// It is valid only in the trace that created it, including the bodies of loops in that trace.
+/// The map is valid only in the trace that created it, including the bodies of loops in that trace.
 pub struct LinearMap<X, Y> {
     /// The leaves of `xs`.
     leaves: Vec<(String, Value)>,

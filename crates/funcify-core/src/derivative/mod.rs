@@ -86,7 +86,7 @@ impl Dual {
     }
 
     /// Pairs values with the names of a graph's outputs. Each value marked in `has_tangent` is followed by its tangent,
-    /// or by zeros if it has none. Sets the flag in `found` of each value that has a tangent.
+    /// or by zeros if it has none. In `found`, sets the flag of each value that has a tangent.
     pub(crate) fn name_outputs(
         duals: &[Dual],
         graph: &Graph,
@@ -291,7 +291,8 @@ pub(crate) fn place_marked(has: &[bool], values: impl IntoIterator<Item = Value>
     has.iter().map(|has| if *has { values.next() } else { None }).collect()
 }
 
-/// Returns the sum of two contributions to a cotangent. A missing contribution counts as zero.
+/// Returns the sum of two contributions to a cotangent. A missing contribution counts as zero. Returns `None` if both
+/// are missing.
 pub(crate) fn add(left: Option<Value>, right: Option<Value>) -> Option<Value> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left + right),

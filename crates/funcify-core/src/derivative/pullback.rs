@@ -148,7 +148,7 @@ fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
 /// The joint graph of a forward and a backward pass, and the boundary between the two.
 struct Cut<'a> {
     joint: &'a Graph,
-    /// The number of inputs of the forward pass; the other inputs are cotangents.
+    /// The number of inputs of the forward pass. The remaining inputs of the joint graph are cotangents.
     inputs: usize,
     outputs: usize,
     /// The nodes that the backward pass runs: those that depend on cotangents, and those that are recomputed.
@@ -219,8 +219,8 @@ impl<'a> Cut<'a> {
     }
 
     /// Marks further values in `is_backward_input`, until the shapes of the marked values determine all sizes that the
-    /// backward pass uses. Prefers inputs of the forward pass. For a size that no input determines, uses the vector in
-    /// `sizes`.
+    /// backward pass uses. Marks inputs of the forward pass if possible. For a size that no input determines, marks the
+    /// vector in `sizes`.
     fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
         let joint = self.joint;
         let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);
@@ -251,8 +251,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Returns the sizes that the shapes of the values in `is_backward_input` determine. A dimension determines a size
-    /// if that size is its only unknown symbol.
+    /// Returns the symbols whose sizes are determined by the shapes of the values in `is_backward_input`. A dimension
+    /// determines a symbol if it contains no other unknown symbol.
     fn known_sizes(&self) -> BTreeSet<Symbol> {
         let taken = self.joint.values().filter(|value| self.is_backward_input[value.index()]);
         let dims: Vec<&Dim> = taken.flat_map(|value| self.joint.ty(value).shape.dims()).collect();
@@ -308,8 +308,8 @@ fn symbols(graph: &Graph, value: ValueId) -> impl Iterator<Item = &Symbol> {
     graph.ty(value).shape.dims().iter().flat_map(Dim::symbols)
 }
 
-/// Returns whether an op creates a tensor without operands, or only changes the layout of its operand. Recomputing its
-/// result is cheaper than saving it.
+/// Returns `true` if an op creates a tensor without operands, or only changes the layout of its operand. Recomputing
+/// its result is cheaper than saving it.
 fn is_layout(op: &Op) -> bool {
     match op.class() {
         OpClass::Creation(_)
@@ -320,9 +320,9 @@ fn is_layout(op: &Op) -> bool {
     }
 }
 
-/// Returns whether a node concatenates, along axis 0, only inputs, results of loops and results of layout ops. An
-/// example is an initial state followed by a loop's states. Such a concatenation is not saved, because a backward loop
-/// can read each row from its parts, which the forward pass may return anyway.
+/// Returns `true` if a node concatenates, along axis 0, only inputs, results of loops and results of layout ops. An
+/// example is an initial state followed by a loop's states. The forward pass does not save such a concatenation,
+/// because a backward loop can read each row from the concatenated parts, which the forward pass may return anyway.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,

@@ -8,7 +8,7 @@ use crate::ops::scan::CheckpointPolicy;
 pub(crate) struct VjpOptions {
     /// The checkpoint policy of loops that do not specify their own.
     pub(crate) policy: CheckpointPolicy,
-    /// `true` if associative scans are differentiated step by step and recomputation is considered cheap. Both are
-    /// faster if loops are compiled.
+    /// `true` if associative scans are differentiated step by step and recomputation is considered cheap. Both choices
+    /// are faster if loops are compiled.
     pub(crate) stepwise: bool,
 }

@@ -5,8 +5,8 @@ use super::tracer::check;
 use super::*;
 
 impl Graph {
-    /// Inserts this graph into the program being traced and returns its outputs. `inputs` are the values of its inputs,
-    /// in order.
+    /// Inserts this graph into the program being traced and returns its outputs. `inputs` contains a value for each
+    /// input of the graph, in order.
     ///
     /// The graph's symbols are bound to the sizes of the values. These sizes may contain symbols of the program: an
     /// input of type `f32[N]` accepts an `f32[2*T]`. Dead nodes of the graph are left out. A graph can be applied
@@ -82,7 +82,8 @@ impl Graph {
     }
 }
 
-/// Solves `expected == found` for the only symbol of `expected` whose size is unknown.
+/// Solves `expected == found` for the only symbol of `expected` whose size is unknown. Returns `None` if the equation
+/// does not determine it.
 fn solve_symbol(expected: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
     let is_new = |symbol: &Symbol| !sizes.contains_key(symbol);
     if let Some(symbol) = expected.as_symbol() {
@@ -140,8 +141,8 @@ mod tests {
         let rows = HostTensor::from([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]);
         let of_row =
             evaluate(&sum.grad("xs", GradOptions::new()).unwrap(), &[row, ones.clone()]).unwrap()[0].to_f64_vec();
-        // Row `i` of `xs` has weight 1 in sum `i + 1`, weight 1/2 in sum `i + 2`, and so on. The result contains each
-        // sum twice.
+        // Row `i` of `xs` has weight 1 in partial sum `i + 1`, weight 1/2 in partial sum `i + 2`, and so on. The result
+        // contains each partial sum twice.
         assert_eq!(of_row, [3.0, 2.0, 0.0]);
         assert_eq!(evaluate(&gradient, &[rows, ones]).unwrap()[0].to_f64_vec(), [3.0, 2.0, 0.0, 3.0, 2.0, 0.0]);
     }

@@ -10,7 +10,7 @@ use super::live::uses_any;
 use super::*;
 use crate::ops::{Movement, OpClass};
 
-/// Returns whether an op cannot fail at run time, for any elements of its operands: no size that it computes can be
+/// Returns `true` if an op cannot fail at run time, for any elements of its operands: no size that it computes can be
 /// negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates. `sizes` contains the
 /// known sizes.
 pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
@@ -24,11 +24,11 @@ pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
         && op.bodies().iter().all(|body| body.nodes().iter().all(|node| cannot_fail(body, node, sizes)))
 }
 
-/// Compares dimensions, given the known sizes.
+/// The known sizes of symbols, used to compare dimensions.
 pub struct KnownSizes<'a>(pub(crate) &'a Sizes);
 
 impl KnownSizes<'_> {
-    /// Returns whether `large` is provably at least `small`.
+    /// Returns `true` if `large` is provably at least `small`.
     pub(crate) fn is_at_least(&self, large: &Dim, small: &Dim) -> bool {
         if let (Some(large), Some(small)) = (large.constant(), small.constant()) {
             return large >= small;
@@ -36,7 +36,7 @@ impl KnownSizes<'_> {
         large.substitute(self.0).is_at_least(&small.substitute(self.0)) == Some(true)
     }
 
-    /// Returns whether a size is provably non-negative.
+    /// Returns `true` if a size is provably nonnegative.
     pub(crate) fn is_nonnegative(&self, dim: &Dim) -> bool {
         match dim.constant() {
             Some(number) => number >= 0,

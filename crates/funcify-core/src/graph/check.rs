@@ -158,7 +158,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks graph-c1 and graph-c3 at a use of a value. Returns whether the use is allowed.
+    /// Checks graph-c1 and graph-c3 at a use of a value. Returns `true` if the use is allowed.
     fn usage(&mut self, defined: &[usize], at: &Place, component: &str, value: ValueId) -> bool {
         let index = value.index();
         let (invariant, found) = match defined.get(index) {
@@ -213,7 +213,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that the result types of a node are those of its type rule (graph-c4).
+    /// Checks that the result types of a node are those that its op's type rule returns (graph-c4).
     fn types(&mut self, index: usize, node: &Node, at: &Place) {
         let graph = self.graph;
         let operands: Vec<TensorType> = node.inputs.iter().filter_map(|value| graph.try_ty(*value)).cloned().collect();
@@ -247,7 +247,7 @@ impl Checker<'_> {
     }
 }
 
-/// Returns whether all inputs and outputs of a body exist, so that they have types.
+/// Returns `true` if all inputs and outputs of a body are values of the body, and therefore have types.
 fn has_typed_ends(body: &Graph) -> bool {
     let inputs = body.inputs.iter().map(|input| input.value);
     let outputs = body.outputs.iter().map(|output| output.value);

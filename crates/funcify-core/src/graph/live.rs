@@ -18,10 +18,11 @@ impl Node {
         }
     }
 
-    /// Returns whether running the node needs the size of one of the given symbols.
+    /// Returns `true` if running the node needs the size of one of the given symbols.
     fn runs_with(&self, graph: &Graph, symbols: &[&Symbol]) -> bool {
         match &self.op {
-            // call-c6: no result has a size that only a loop determines, so it suffices to check the nodes.
+            // call-c6: no result has a size that only a loop determines, so it suffices to check the nodes of the
+            // function.
             Op::Call(call) => {
                 let function = &call.function;
                 function.nodes().iter().any(|node| node.runs_with(function, symbols))
@@ -63,7 +64,7 @@ impl Live {
     }
 }
 
-/// Returns whether a node uses the size of one of the given symbols in its attributes, its number of steps, its
+/// Returns `true` if a node uses the size of one of the given symbols in its attributes, its number of steps, its
 /// results, or its bodies.
 pub fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
     let uses = |dim: &Dim| dim.symbols().iter().any(|symbol| symbols.contains(symbol));

@@ -429,7 +429,7 @@ impl Graph {
     }
 
     /// Returns an excerpt of the graph that ends with the op at `place`. The op is found by its name and site. Returns
-    /// no lines if the site is unknown or if no op has this site.
+    /// no lines if the site is unknown or if no op has this name and site.
     pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
         if place.site == Site::Unknown {
             return Vec::new();
@@ -538,7 +538,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Returns a copy of the graph with the given outputs instead of its own.
+    /// Returns a copy of the graph whose outputs are replaced with the given ones.
     #[doc(hidden)]
     pub fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
         Graph { outputs, ..self.clone() }

@@ -27,8 +27,8 @@ impl Graph {
         if need.is_all(self) { None } else { self.restricted_to(&keep, &need) }
     }
 
-    /// Returns the total number of nodes, operands and results, including those in bodies. Removing dead code reduces
-    /// this number.
+    /// Returns the total number of inputs, outputs, nodes, operands and results, including those in bodies. Removing
+    /// dead code reduces this number.
     fn total_size(&self) -> usize {
         let of_node = |node: &Node| {
             let bodies = node.op.bodies().into_iter().map(|body| body.total_size());
@@ -99,8 +99,8 @@ pub(crate) struct PrunedOp {
     pub(crate) results: Vec<usize>,
 }
 
-/// The parts of a graph that a set of outputs needs. A body is visited again only if more of its outputs are needed.
-/// Otherwise, the work would grow exponentially with the nesting depth.
+/// The parts of a graph that a set of outputs needs. A body is visited again only if more of its outputs are needed,
+/// because unconditional visits would make the work grow exponentially with the nesting depth.
 pub(crate) struct Need {
     values: Vec<bool>,
     nodes: Vec<bool>,
@@ -138,7 +138,7 @@ impl Need {
         graph.inputs.iter().map(|input| self.values[input.value.index()]).collect()
     }
 
-    /// Returns whether the whole graph is needed: all nodes, with all their operands and results.
+    /// Returns `true` if the whole graph is needed: all nodes, with all their operands and results.
     fn is_all(&self, graph: &Graph) -> bool {
         let mut nodes = graph.nodes.iter().enumerate();
         nodes.all(|(index, node)| {
@@ -183,7 +183,7 @@ impl Need {
         }
     }
 
-    /// Returns whether an input is needed.
+    /// Returns `true` if the input with the index `input` is needed.
     pub(crate) fn has(&self, graph: &Graph, input: usize) -> bool {
         self.values[graph.inputs[input].value.index()]
     }
@@ -194,7 +194,7 @@ impl Need {
     }
 }
 
-/// Returns whether pruning would leave an op unchanged, given the needed results and the needed parts of its bodies.
+/// Returns `true` if pruning would leave an op unchanged, given the needed results and the needed parts of its bodies.
 fn is_op_fully_needed(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
     let Some(pruned) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
     let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());

@@ -35,7 +35,7 @@ impl Graph {
         Cow::Owned(self.resized(&symbols.into_iter().map(|symbol| (symbol, Dim::symbol(&fresh_symbol()))).collect()))
     }
 
-    /// Returns whether any node binds a symbol, including nodes in bodies.
+    /// Returns `true` if any node binds a symbol, including nodes in bodies.
     #[doc(hidden)]
     pub fn binds_any(&self) -> bool {
         let mut nodes = self.nodes.iter();
@@ -54,8 +54,8 @@ impl Graph {
         bound
     }
 
-    /// Returns a copy of the graph with symbols replaced. A symbol that a loop binds can only be replaced with another
-    /// symbol.
+    /// Returns a copy of the graph with the symbols in `sizes` replaced. A symbol that a loop binds can only be
+    /// replaced with another symbol.
     #[doc(hidden)]
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();

@@ -1,4 +1,4 @@
-//! Records graphs: a thread-local stack of open traces and their open bodies.
+//! Records graphs on a thread-local stack of open traces, each with its open bodies.
 //!
 //! A [`Value`] is a small handle to a value in one of the bodies. Handles are `Copy`, so formulas need neither
 //! references nor clones, but the trace must be thread-local. Each handle contains the unique number of its body (its
@@ -61,7 +61,8 @@ pub(crate) struct SizeByLane {
 struct OpenBody {
     home: u64,
     graph: Graph,
-    /// Each pair contains a captured value of the enclosing body, and the parameter of this body that receives it.
+    /// The captured values. Each pair contains a value of the enclosing body, and the parameter of this body that
+    /// receives it.
     captures: Vec<(ValueId, ValueId)>,
     /// The custom derivative rule that this body belongs to, if any.
     rule: Option<Rc<OpenRule>>,
@@ -152,7 +153,7 @@ impl OpenGraph {
         match (trace.error, added) {
             (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
             (Some(error), _) => Err(error),
-            // The error is recorded in a different trace.
+            // The outputs failed, but this trace has no error, so the error is recorded in a different trace.
             (None, Err(_)) => Err(escaped_value_error(&self.at, 0)),
         }
     }
@@ -283,7 +284,7 @@ pub(crate) fn type_of(value: Value) -> Option<TensorType> {
     with_trace(|trace| trace.find(value).map(|(level, id)| trace.bodies[level].graph.ty(id).clone())).flatten()
 }
 
-/// Returns whether `home` identifies the graph being traced.
+/// Returns `true` if `home` identifies the graph being traced.
 pub(crate) fn is_building(home: u64) -> bool {
     with_trace(|trace| trace.bodies[0].home == home).unwrap_or(false)
 }
@@ -314,7 +315,7 @@ pub fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
     value.unwrap_or_else(Value::from)
 }
 
-/// Returns whether the graph being traced has an input with this name.
+/// Returns `true` if the graph being traced has an input with this name.
 pub fn has_input(name: &str) -> bool {
     with_trace(|trace| trace.has_input(name)).unwrap_or(false)
 }
@@ -490,7 +491,7 @@ impl Trace {
         }
     }
 
-    /// Returns whether the graph being traced has an input with this name.
+    /// Returns `true` if the graph being traced has an input with this name.
     fn has_input(&self, name: &str) -> bool {
         let graph = &self.bodies[0].graph;
         (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
@@ -581,7 +582,7 @@ fn name_error(at: &Place, component: &str, name: &str, rule: &str) -> Error {
     }
 }
 
-/// Returns whether a name is a valid identifier of the text form.
+/// Returns `true` if a name is a valid identifier of the text form.
 pub fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

@@ -68,7 +68,7 @@ impl Scalar {
         }
     }
 
-    /// Returns `true` if the scalar is nonzero. NaN is nonzero.
+    /// Returns `true` if the scalar is nonzero. NaN counts as nonzero.
     pub fn as_bool(self) -> bool {
         match self {
             Scalar::Bool(value) => value,
@@ -296,7 +296,7 @@ impl HostTensor {
         HostTensor::from_fn(dtype, shape, |_| Scalar::Int(0))
     }
 
-    /// Returns the sizes of the axes.
+    /// Returns the shape: the size of each axis, outermost first.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }

@@ -335,7 +335,7 @@ fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorTyp
     })
 }
 
-/// Checks that each type equals the expected one. `component(index)` describes the item at an index for an error.
+/// Checks that each type equals the expected one. `component(index)` describes the item at an index for the error.
 fn check_types<'a>(
     at: &Place,
     expected: impl IntoIterator<Item = &'a TensorType>,

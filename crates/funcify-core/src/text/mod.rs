@@ -39,9 +39,9 @@
 //!
 //! The first form is for ops with named bodies, the second for ops with a single unnamed body, such as a scan. In the
 //! second form, lines before the equations declare the parameters and the rows of operands or results that they read,
-//! and lines after the equations write rows of results. Results of the body that are not written follow the op's own
-//! keyword. Empty parts are omitted. Inside a body, the values after `with` keep their outer names. The step index is
-//! always called `t`.
+//! and lines after the equations write rows of results. Results of the body that are not written as rows are listed
+//! after the op's own keyword. Empty parts are omitted. Inside a body, the values after `with` keep their outer names.
+//! The step index is always called `t`.
 //!
 //! A scan has the attributes `steps`, `until`, `order=down` and `unroll=3`. Checkpointing is set by `policy=save_all`,
 //! `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and truncated backpropagation
@@ -124,8 +124,8 @@
 //!
 //! In the graphs of a rule, `%r: f32[] = itself %a` calls the function that the rule belongs to.
 //!
-//! Two kinds of names do not round-trip. A body's results get their names from the targets of the writes, and if two
-//! values share a name, a number is appended to the second one.
+//! Two kinds of names do not round-trip. The results of a body get their names from the targets of the writes. If two
+//! values share a name, a number is appended to the name of the second value.
 
 mod attributes;
 mod dot;

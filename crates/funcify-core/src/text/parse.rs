@@ -126,7 +126,7 @@ impl Body {
     }
 }
 
-/// A parser for functions.
+/// A parser for functions of the text form. A function is a graph with its nested bodies.
 pub(super) struct Parser {
     pub(super) cursor: Cursor,
     /// The names of all values in the function, including those in bodies.
@@ -166,8 +166,8 @@ impl Parser {
         Ok(body.graph)
     }
 
-    /// Parses an optional name after `@`. If the next token is a plain word followed by one of `followers`, reports
-    /// that its `@` is missing.
+    /// Parses an optional name after `@`. Returns an empty string if there is no name. If the next token is a plain
+    /// word followed by one of `followers`, reports that its `@` is missing.
     pub(super) fn function_name(&mut self, followers: &[&str]) -> Result<String> {
         match self.cursor.peek().clone() {
             Token::Function(name) => {

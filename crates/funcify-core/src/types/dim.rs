@@ -106,7 +106,8 @@ impl Dim {
         self.beyond_range || (has_negative_constant() && self.terms.iter().all(|(_, c)| *c <= 0))
     }
 
-    /// Returns `true` if the arithmetic that computed this dimension overflowed, so that it does not represent a size.
+    /// Returns `true` if the arithmetic that computed this dimension overflowed. Such a dimension does not represent a
+    /// size.
     pub fn is_beyond_range(&self) -> bool {
         self.beyond_range
     }

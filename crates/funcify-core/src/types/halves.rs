@@ -1,7 +1,7 @@
 //! Rounds numbers to 16-bit floats, without double rounding.
 //!
-//! The conversions from f64 in the `half` crate ignore the low 32 bits, or convert to f32 first. They therefore treat
-//! numbers close to the midpoint of two floats as if they were the midpoint.
+//! The conversions from f64 in the `half` crate ignore the low 32 bits, or convert to f32 first. They therefore round
+//! numbers close to the midpoint of two floats like the midpoint itself.
 
 use half::{bf16, f16};
 

@@ -294,7 +294,8 @@ impl Cursor {
         self.take_if(self.at_word(word))
     }
 
-    /// Consumes a sequence of words and marks, such as `case 0` or `nit-sot`, if they are the next tokens.
+    /// Consumes a sequence of words and marks, such as `case 0` or `nit-sot`, if they are the next tokens. Returns
+    /// `true` if they were.
     pub(crate) fn take_phrase(&mut self, phrase: &str) -> bool {
         let spaced = phrase.replace('-', " - ");
         let is_next = spaced.split(' ').enumerate().all(|(index, word)| self.peek_at(index).is(word));

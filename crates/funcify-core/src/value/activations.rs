@@ -138,9 +138,9 @@ impl Value {
     }
 }
 
-/// Returns the larger of |x| and |y|, and stops its gradient. If x and y are divided by this number, the sum of the
-/// squares neither overflows nor underflows. Returns 1 where either is not finite. Otherwise, the result is at least
-/// a small constant with a finite reciprocal.
+/// Returns the larger of |x| and |y|, with its gradient stopped. If x and y are divided by this number, the sum of the
+/// squares neither overflows nor underflows. Returns 1 where either is not finite. Otherwise, the result is at least a
+/// small constant with a finite reciprocal.
 pub(crate) fn magnitude(x: Value, y: Value) -> Value {
     let least = match x.dtype() {
         DType::F16 => 2f64.powi(-14),

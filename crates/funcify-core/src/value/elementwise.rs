@@ -80,7 +80,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     min => Min;
-    /// Returns whether any boolean along the given axes is `true`. The axes are removed.
+    /// Computes the logical OR of the booleans along the given axes. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -91,7 +91,7 @@ reduce_methods! {
     /// # Ok::<(), funcify::Error>(())
     /// ```
     any => Any;
-    /// Returns whether all booleans along the given axes are `true`. The axes are removed.
+    /// Computes the logical AND of the booleans along the given axes. The axes are removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

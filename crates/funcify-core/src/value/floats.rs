@@ -26,7 +26,8 @@ impl Value {
     }
 
     /// Returns booleans of the same shape: `true` where the sign bit is set, including -0 and negative NaN. For
-    /// integers, returns whether they are negative. The result has no derivative. Corresponds to JAX's `jnp.signbit`.
+    /// integers, returns `true` where they are negative. The result has no derivative. Corresponds to JAX's
+    /// `jnp.signbit`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -37,12 +37,12 @@ pub(crate) fn or_failed(results: Result<Vec<Value>, Failed>, count: usize) -> Ve
 }
 
 impl Value {
-    /// Returns whether two handles refer to the same value.
+    /// Returns `true` if two handles refer to the same value.
     pub(crate) fn same_as(self, other: Value) -> bool {
         self.parts().is_some() && self.parts() == other.parts()
     }
 
-    /// Returns whether the value is the result of a failed op. Ops on such a value are not added to the graph.
+    /// Returns `true` if the value is the result of a failed op. Ops on such a value are not added to the graph.
     pub(crate) fn is_failed(self) -> bool {
         tracer::type_of(self).is_none()
     }

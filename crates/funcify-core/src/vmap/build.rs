@@ -306,8 +306,8 @@ impl Graph {
     /// Returns the graph batched over `lanes` lanes, as in `graph.vmap("B", VmapOptions::new())`. Inputs and outputs
     /// keep their names.
     ///
-    /// In the options, axis numbers count the batch axis. A static input that is batched is no longer static. If
-    /// `lanes` is a symbol that the graph already uses, the number of lanes must be equal to that size.
+    /// The axes in the options are counted with the batch axis included. A static input that is batched is no longer
+    /// static. If `lanes` is a symbol that the graph already uses, the number of lanes must be equal to that size.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -71,8 +71,8 @@ impl Batched {
     }
 }
 
-/// Returns the type of a batched value, given its type in one lane. If the value is ragged, its size is padded. If the
-/// value is mapped, a batch axis is added.
+/// Returns the type of a batched value, given its type in one lane. A ragged dimension is padded to its largest size
+/// over all lanes. If the value is mapped, a batch axis is added.
 pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorType {
     let ty = ragged::padded_shape(&ty.shape).map_or_else(|| ty.clone(), |shape| ty.with_shape(shape));
     if mapped { ty.stacked(size) } else { ty }

@@ -8,9 +8,9 @@
 //! - **ragged-c3** the elements that an op reads exist in each lane. The types must prove this, because padding would
 //!   hide missing elements at run time.
 //!
-//! This module contains the rules that batch ragged values. Loop ops keep their ragged rules next to their other rules.
-//! An op without a rule for ragged values rejects them. Outputs must not be ragged either, because all lanes of a
-//! tensor have the same size.
+//! This module contains the rules that batch ops on ragged values, except loops. The rules of a loop op are in the
+//! module of that op. An op without a rule for ragged values rejects them. Outputs must not be ragged either, because
+//! all lanes of a tensor have the same size.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(crate) fn is_ragged(dim: &Dim) -> bool {
     ragged_symbol(dim).is_some()
 }
 
-/// Returns whether `larger` is provably at least `smaller` in each lane.
+/// Returns `true` if `larger` is provably at least `smaller` in each lane.
 fn is_certainly_at_least(larger: &Dim, smaller: &Dim) -> bool {
     let mut difference = larger.clone() - smaller;
     for SizeByLane { symbol, at_most, .. } in sizes_by_lane() {
@@ -328,7 +328,7 @@ pub(super) fn batch(
     }
 }
 
-/// Returns whether a `pad` pads with a constant zero.
+/// Returns `true` if a `pad` node pads with a constant zero.
 fn is_zero(graph: &Graph, node: &Node) -> bool {
     match node.inputs.get(1).and_then(|fill| graph.node_of(*fill)) {
         Some(Node { op: Op::Constant(fill), .. }) => fill.value.to_f64_vec().iter().all(|number| *number == 0.0),
@@ -347,7 +347,7 @@ impl Types<'_> {
         self.operands[operand].shape.dims().get(axis).is_some_and(is_ragged)
     }
 
-    /// Checks ragged-c3: returns whether ragged sequences and buffers have the rows that the steps of each lane
+    /// Checks ragged-c3: returns `true` if ragged sequences and buffers have the rows that the steps of each lane
     /// access.
     pub(crate) fn have_rows(&self, scan: &Scan) -> bool {
         let places = scan.operands();
@@ -364,7 +364,7 @@ impl Types<'_> {
             })
     }
 
-    /// Returns whether an op combines elements only along an axis that is not ragged, and has no ragged attribute.
+    /// Returns `true` if an op combines elements only along an axis that is not ragged, and has no ragged attribute.
     fn works_on_whole_axes(&self, op: &Op) -> bool {
         let attributes = op.attributes();
         if attributes.iter().any(|(_, attribute)| attribute.dims().iter().any(is_ragged)) {
@@ -375,7 +375,7 @@ impl Types<'_> {
         axis.is_some_and(|axis| !self.is_ragged_along(0, axis as usize))
     }
 
-    /// Returns whether a reshape keeps each lane's own elements in front of the padding. This holds if both shapes
+    /// Returns `true` if a reshape keeps each lane's own elements in front of the padding. This holds if both shapes
     /// have exactly one ragged axis, and the product of the sizes of the axes before it is the same in both shapes.
     fn keeps_prefixes(&self) -> bool {
         let ragged_axis = |shape: &Shape| {

@@ -81,8 +81,8 @@ enum Kind<T> {
     Routine(Arc<routine::Routine<T>>),
 }
 
-/// The positions of a body's operands while it runs. The lists are reused for each body, and are stored inline for
-/// bodies of up to about ten instructions.
+/// The positions of a body's operands while the body runs. The lists are reused for each body, and are stored inline
+/// for bodies of up to about ten instructions.
 #[derive(Default)]
 pub(crate) struct Operands {
     cursors: SmallVec<[Cursor; 64]>,
@@ -119,7 +119,7 @@ impl Setting<'_> {
         operands.any(|operand| self.regions[operand.region].ty != Type::Float)
     }
 
-    /// Returns `true` if a step of the loop works on integers.
+    /// Returns `true` if an instruction or the condition of the loop accesses a region of integers.
     pub(crate) fn has_integers_in(&self, planned: &PlannedLoop<'_>) -> bool {
         planned.steps.iter().any(|step| match step {
             Step::Do(instruction) => self.has_integers(instruction),

@@ -1,10 +1,10 @@
-//! Converts innermost loops of a plan to flat lists of steps.
+//! Converts innermost loops of a plan to flat lists of instructions and conditions.
 
 use crate::plan::{Instruction, Node, Op, Operand};
 
 /// An innermost loop of a plan.
 pub(crate) struct PlannedLoop<'p> {
-    /// The steps of an iteration.
+    /// The instructions of an iteration and the conditions that may end the loop, in order.
     pub(crate) steps: Vec<Step<'p>>,
     /// The trip counts of the enclosing loops and of this loop, outermost first.
     pub(crate) times: &'p [usize],
@@ -39,7 +39,7 @@ fn steps(nodes: &[Node]) -> Option<Vec<Step<'_>>> {
     nodes.iter().map(step).collect()
 }
 
-/// A step of an iteration.
+/// An instruction of an iteration, or a condition that may end the loop.
 pub(crate) enum Step<'p> {
     Do(&'p Instruction),
     /// Ends the loop if this element is 0.
@@ -47,7 +47,7 @@ pub(crate) enum Step<'p> {
 }
 
 impl Step<'_> {
-    /// Returns the number of result vectors, each of `width` elements.
+    /// Returns the number of vectors in the result, for vectors of `width` elements.
     pub(super) fn vectors(&self, width: usize) -> usize {
         match self {
             Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
@@ -55,7 +55,7 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the number of terms summed per vector of the result.
+    /// Returns the number of terms that are added up for each vector of the result.
     pub(super) fn terms(&self) -> usize {
         match self {
             Step::Do(Instruction { op: Op::Product { inner, .. }, .. }) => inner.iter().sum(),

@@ -42,8 +42,8 @@ pub(super) struct Routine<T> {
     streams: Vec<Piece>,
 }
 
-/// Translates a loop to machine code if that saves enough time. `otherwise` is the estimated time of an iteration
-/// without machine code, in nanoseconds.
+/// Translates a loop to machine code. Returns `None` if machine code does not support the loop or would not save enough
+/// time. `otherwise` is the estimated time of an iteration without machine code, in nanoseconds.
 pub(super) fn translate_if_worthwhile<T: Translatable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,
@@ -500,7 +500,7 @@ machine_arithmetic! {
     };
 }
 
-/// Shifts the integer `n` into the exponent field. Adding the rounder leaves `n` in the low bits, which are then
+/// Shifts the integer `n` into the exponent field. Adding `T::ROUNDER` leaves `n` in the low bits, which are then
 /// shifted left.
 fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     let rounder = builder.number(T::ROUNDER);

@@ -18,7 +18,8 @@ use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTI
 use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};
 use funcify_body::float::Float;
 
-/// The estimated time of an instruction per vector, in nanoseconds.
+/// The estimated time, in nanoseconds, that an instruction takes for each vector that it computes, in addition to its
+/// fixed overhead.
 const NS_PER_VECTOR: f64 = 0.6;
 
 /// Returns the estimated time of an iteration in nanoseconds, for vectors of `width` elements.
@@ -91,8 +92,8 @@ impl<'v, T> Access<'_, 'v, '_, T> {
         self.others.read(self.instruction.from[index].region, range).expect(READABLE)
     }
 
-    /// Appends the blocks of source operand `index` to `blocks`, and advances its cursor. Returning a new list would
-    /// require a copy.
+    /// Appends the blocks of source operand `index` to `blocks`, and advances the operand's cursor. The caller passes
+    /// the list, because returning a new one would require a copy.
     fn blocks(&mut self, index: usize, count: usize, blocks: &mut SmallVec<[&'v [T]; MAX_BLOCKS]>) {
         let step = self.cursors[index + 1].block;
         let mut range = self.cursors[index + 1].next();

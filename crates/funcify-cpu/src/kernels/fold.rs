@@ -127,7 +127,7 @@ impl<T: Float> FoldRows<'_, T> {
         T::store_part(simd, &mut self.to[first..], sum);
     }
 
-    /// Folds the given columns of all rows into `start`.
+    /// Folds the given columns of all rows into `start`, and returns the result.
     #[inline(always)]
     fn rows_of<S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
         &self,
@@ -152,7 +152,8 @@ impl<T: Float> FoldRows<'_, T> {
     }
 }
 
-/// Folds the terms of all rows into `start`. Rows are assigned to `CHAINS` accumulators in turn.
+/// Folds the terms of all rows into `start`, and returns the result. Rows are assigned to `CHAINS` accumulators in
+/// turn.
 #[inline(always)]
 fn in_chains<T: Float, S: Simd, R: Terms<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
     simd: S,
@@ -181,7 +182,7 @@ fn in_chains<T: Float, S: Simd, R: Terms<T, S, WIDTH>, const WIDTH: usize, const
     sums
 }
 
-/// The terms that each row contributes to a fold over certain columns.
+/// The terms that each row contributes to a fold over rows: `WIDTH` vectors of adjacent columns.
 trait Terms<T: Float, S: Simd, const WIDTH: usize>: Copy {
     /// Folds the terms of a row into `sums`.
     fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]);
@@ -242,9 +243,9 @@ impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S,
     }
 }
 
-/// The columns to load from each row.
+/// A range of columns, which are loaded from each row as `WIDTH` vectors.
 trait Columns<T: Float, S: Simd, const WIDTH: usize>: Copy {
-    /// Loads these columns of a row.
+    /// Loads these columns of the row with index `row`.
     fn of(self, simd: S, rows: LaneRows<'_, T>, row: usize) -> [T::Vector<S>; WIDTH];
 }
 
@@ -429,7 +430,7 @@ fn in_halves<T: Float>(fold: Fold, elements: &mut [T]) -> T {
     elements[0]
 }
 
-/// Folds another vector, or another product of vectors, into `sum`.
+/// Folds a vector, or the product of two vectors, into `sum`.
 #[inline(always)]
 fn with_term<T: Float, S: Simd>(
     simd: S,

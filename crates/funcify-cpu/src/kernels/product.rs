@@ -86,8 +86,8 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     then: Option<Unary>,
 ) {
     let then = match (target.rows, then) {
-        // A product of one row is often on the critical path of a recurrent network, so this case applies the function
-        // before it stores the sums.
+        // A product with a single row is often on the critical path of a recurrent network, so this case applies the
+        // function before it stores the sums.
         (1, Some(Unary::Tanh)) => return one_row::<T, S, unary::Tanh>(simd, target, factors, init),
         (1, Some(Unary::Sigmoid)) => return one_row::<T, S, unary::Sigmoid>(simd, target, factors, init),
         (1, then) => {

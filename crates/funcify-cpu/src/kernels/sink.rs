@@ -1,8 +1,9 @@
 //! Adds sums of outer products to the target: target += Σ leftᵀ · right, over blocks of rows.
 //!
-//! This computes the gradient of a weight over a strip of steps. Each tile is accumulated from 0 in registers, and then
-//! added to the target. If the sums started from the target instead, all steps of the loop would form one long chain of
-//! dependent additions. The rows of a step form a block, and the blocks of a strip may be anywhere in memory.
+//! A backward loop uses this kernel to compute the gradient of a weight over a strip of steps. Each tile is accumulated
+//! from 0 in registers, and then added to the target. If the sums started from the target instead, all steps of the
+//! loop would form one long chain of dependent additions. The rows of a step form a block, and the blocks of a strip
+//! may be anywhere in memory.
 
 use super::map::Target;
 use super::product::{add_pairs, load_columns, load_pair, most_rows, store_pair, with_rows};

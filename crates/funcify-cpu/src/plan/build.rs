@@ -43,12 +43,12 @@ impl Plan {
 }
 
 impl Plan {
-    /// Returns `true` if the plan has only floats.
+    /// Returns `true` if all regions of the plan hold floats.
     pub fn is_float(&self) -> bool {
         self.regions.iter().all(|region| region.ty == Type::Float)
     }
 
-    /// Returns the names of the ops that the reference evaluator computes.
+    /// Returns the names of the plan's ops that the reference evaluator computes.
     pub(crate) fn evaluated_ops(&self) -> Vec<&'static str> {
         let evaluations = self.evaluations().into_iter();
         evaluations.filter(|evaluation| evaluation.kernel.is_none()).map(|evaluation| evaluation.op.name()).collect()

@@ -139,7 +139,8 @@ impl Checker<'_> {
         self.check_bounds(holds, touched).map_err(|reason| format!("condition: {reason}"))
     }
 
-    /// Checks a fused body. A stored stream must coincide exactly with any other stream in its region, or not overlap it.
+    /// Checks a fused body. If another stream is in the region of a stored stream, the two streams must either coincide
+    /// exactly or not overlap.
     fn check_fused(&self, FusedNode { fused, streams }: &FusedNode, times: &[usize]) -> Result<(), String> {
         if streams.len() != fused.streams() {
             return Err(format!("{} streams instead of {}", streams.len(), fused.streams()));
@@ -295,8 +296,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks an operand in the destination's region: it must coincide with the destination, or not overlap it, in each
-    /// iteration.
+    /// Checks that an operand in the destination's region does not overlap the destination in any iteration. With
+    /// `in_place`, the operand may coincide exactly with the destination.
     fn check_apart(
         &self,
         in_place: bool,

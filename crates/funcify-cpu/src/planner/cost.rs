@@ -29,7 +29,7 @@ const MAX_PARTS: usize = 32;
 #[derive(Clone, Copy, Default)]
 struct Cost {
     nanoseconds: f64,
-    /// The number of ops that compute something.
+    /// The number of ops, excluding constants and ops that only change addresses.
     ops: usize,
     /// `true` if the parallel axis is an axis of the matrices of a product.
     has_products: bool,

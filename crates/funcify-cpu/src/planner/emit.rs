@@ -52,7 +52,7 @@ pub(super) struct Emitter {
     instructions: usize,
     /// The registers that hold constant numbers, keyed by the bits of the number.
     numbers: Vec<(u64, View)>,
-    /// The transformations that were applied.
+    /// The transformations that the planner has applied so far.
     pub(super) fired: Fired,
     /// The version of the contents of each memory.
     pub(super) contents: Contents,
@@ -110,8 +110,9 @@ impl Emitter {
         [self.packs.len(), self.copies.len()]
     }
 
-    /// Drops the entries that were added to the caches since [`cached`](Emitter::cached) returned the value `cached`,
-    /// because the code that computes them might not run. Keeps entries at level 0, which are always computed.
+    /// Drops the cache entries of a branch: those that were added since [`cached`](Emitter::cached) returned `cached`.
+    /// Other code must not use them, because the branch might not run. Keeps entries at level 0, which are always
+    /// computed.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -385,7 +386,8 @@ impl Emitter {
             && axes[lanes].strides.contains(&0)
             && axes[lanes].size <= MAX_SHORT_ROW
         {
-            // Short rows are slow. A separate exponential can process adjacent rows as a single long row.
+            // Short rows are slow, so the product and the exponential become separate instructions. The exponential can
+            // then process adjacent rows as a single long row.
             self.map(Op::Binary(Binary::Mul), to, from)?;
             return self.map(Op::Unary(Unary::Exp), to, &[to]);
         }

@@ -119,8 +119,8 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns the minimum number of integers in a tensor of several views that is read in place, and the minimum
-    /// number of lanes in each box of a body that reads such tensors.
+    /// Returns the minimum number of integers for which a tensor that consists of several views is read in place, and
+    /// the minimum number of lanes in each box of a body that reads such tensors.
     fn min_in_place(self) -> (usize, usize) {
         if self == Division::Always { (2, 1) } else { (256, 128) }
     }
@@ -139,7 +139,7 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
         floats => return floats,
     };
     match plan_with(graph, sizes, (division, true), may_refuse) {
-        // A tensor library has kernels for the ops that have no instruction here.
+        // A tensor library has kernels for the ops that have no instruction in this engine.
         Ok(typed) if division == Division::BesideLibrary && !typed.plan.evaluated_ops().is_empty() => Err(declined),
         Err(_) => Err(declined),
         typed => typed,
@@ -273,7 +273,7 @@ fn plan_parts(
 }
 
 /// Returns the memory order of the axes, outermost first, of the first operand that has a separate element for each
-/// lane. Returns `None` if there is no such operand, or if any of them is in row-major order.
+/// lane. Returns `None` if there is no such operand, or if any such operand is in row-major order.
 fn common_order(shape: &[usize], operands: &[View]) -> Option<Vec<usize>> {
     let long = |axis: &usize| shape[*axis] > 1;
     let is_full =

@@ -26,7 +26,7 @@ pub(super) struct Strip {
     waiting: Vec<(View, [View; 2])>,
     /// The copies of values that are computed in a step.
     copies: Vec<Copied>,
-    /// The full buffers, whose rows may be overwritten by later steps.
+    /// The full buffers, whose rows later steps may overwrite.
     full: Vec<View>,
 }
 

@@ -51,7 +51,7 @@ impl View {
         View { region, layout, steps, level, register: self.register.clone() }
     }
 
-    /// Returns the view with its axes replaced.
+    /// Returns a view with the same start, and with the given shape and strides.
     pub(super) fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> View {
         self.with(self.layout.with_axes(shape, strides))
     }

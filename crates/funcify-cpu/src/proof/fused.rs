@@ -50,8 +50,8 @@ impl Interpreter<'_> {
     }
 }
 
-/// Returns the dtype that has the same values as a type. Rounding to narrower floats, which a float type may also hold,
-/// is a separate step.
+/// Returns the dtype that has the same values as a type. `Type::Float` may also hold narrower floats, which are rounded
+/// separately.
 pub(super) fn dtype(ty: Type) -> DType {
     match ty {
         Type::Float => DType::F64,

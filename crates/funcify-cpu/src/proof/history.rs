@@ -74,7 +74,7 @@ impl<'p> History<'p> {
         self.events.push(Event { place: place.clone(), instruction, sources });
     }
 
-    /// Describes where the value of a cell comes from.
+    /// Describes the instruction from which the wrong value of a cell originates, and the sources of its operands.
     pub(super) fn explain(&self, cell: Cell) -> String {
         let writer = self.writers.get(&cell).copied();
         match (self.origins.get(&cell), writer) {

@@ -119,8 +119,9 @@ impl Bases {
         )
     }
 
-    /// Returns the current index of the cell that is `at` elements after the first element of the region that the part
-    /// sees. The cell moves by `steps` units per iteration of each loop.
+    /// Returns the index of a cell in the iteration that `counters` specifies. In the first iteration of every loop,
+    /// the cell is `at` elements after the first element of the region that the part sees. It moves by `steps` units
+    /// per iteration of each loop.
     pub(super) fn first_cell(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)

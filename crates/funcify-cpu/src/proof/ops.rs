@@ -225,8 +225,8 @@ fn index_of(flat: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// Converts an element of a tensor. The minimum and maximum 64-bit integers, which the field cannot represent, become
-/// the infinities: they occur as the initial values of maxima and minima.
+/// Converts an element of a tensor to an element of the field. The minimum and maximum 64-bit integers, which the field
+/// cannot represent, become the infinities: they occur as the initial values of maxima and minima.
 pub(super) fn of_scalar(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::Int(i64::MIN) => neg(INFINITY),
@@ -278,7 +278,7 @@ macro_rules! kernels_by_name {
     };
 }
 
-/// Returns the kernel whose symbol represents a float op.
+/// Returns the kernel whose symbol represents a unary op on floats, or `None` if there is no such kernel.
 fn unary_symbol(op: ops::Unary) -> Option<Unary> {
     kernels_by_name! {
         op, Unary => Unary:

@@ -241,7 +241,7 @@ impl FieldCode {
     }
 }
 
-/// Returns the last instruction of a loop that writes a cell.
+/// Returns the last of a loop's instructions that write a cell, and its index.
 fn writer_of<'n>(node: &'n Node, bases: &Bases, outer: &[isize], cell: Cell) -> Option<(usize, &'n Instruction)> {
     let (first, second): (&[Node], &[Node]) = match node {
         Node::Loop { body, .. } => (body, &[]),
@@ -374,8 +374,9 @@ mod tests {
             .run(PartOrder::Upward)
     }
 
-    /// Returns register code for the loop in `compared`. With `aside`, the row is read from register 3. Otherwise, it
-    /// is read from the state's register, which is wrong, because the state was overwritten in the meantime.
+    /// Returns register code for the loop that `compared` builds. With `aside`, the row is read from register 3.
+    /// Otherwise, it is read from the state's register, which is wrong, because the state was overwritten in the
+    /// meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };

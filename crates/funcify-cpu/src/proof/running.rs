@@ -128,9 +128,9 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
     results.is_some_and(|results| difference(expected, &results, 0.1).is_none())
 }
 
-/// Finds the first element whose error exceeds `factor` times the tolerance. Returns the indices of its output and of
-/// the element. Skips outputs whose shapes differ: for a loop that ended early, the plan also returns rows for steps
-/// that did not run.
+/// Finds the first element whose error exceeds `factor` times the tolerance. Returns the index of its output, and the
+/// index of the element within that output. Skips outputs whose shapes differ: for a loop that ended early, the plan
+/// also returns rows for steps that did not run.
 fn difference(expected: &[HostTensor], found: &[HostTensor], factor: f64) -> Option<(usize, usize)> {
     expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
         if expected.shape() != found.shape() {

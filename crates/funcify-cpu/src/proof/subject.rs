@@ -1,4 +1,4 @@
-//! The subject of a proof: a plan and its graph. Builds inputs, evaluates both, and compares the results.
+//! The subject of a proof: a plan and its graph. Proving it builds inputs, evaluates both, and compares the results.
 
 use std::collections::HashSet;
 

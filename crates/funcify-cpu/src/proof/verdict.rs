@@ -20,7 +20,7 @@ pub(super) enum Verdict {
     Failed(String),
 }
 
-/// Describes how a plan differs from its graph.
+/// A description of how the results of a plan differ from those of its graph.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault(pub(crate) String);
 
@@ -40,8 +40,8 @@ pub struct ProofCounts {
     pub up_to_rounding: u64,
     /// The number of plans that have no proof, but returned the right results in test runs.
     pub validated: u64,
-    /// The number of those validated plans in which the reference evaluator computes some of the ops, so that there
-    /// can be no proof.
+    /// The number of validated plans in which the reference evaluator computes some of the ops, so that there can be no
+    /// proof.
     pub with_evaluated_ops: u64,
     /// The number of plans that could not be checked.
     pub unchecked: u64,
@@ -51,7 +51,7 @@ pub struct ProofCounts {
 
 static COUNTS: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
 
-/// The reasons why plans could not be checked, each with the number of plans that it applies to.
+/// The reasons why plans could not be checked, each with the number of plans to which it applies.
 static REASONS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 impl Verdict {
@@ -75,8 +75,8 @@ impl Verdict {
     }
 }
 
-/// Returns the reasons why plans of this process could not be checked, each with the number of plans that it applies
-/// to.
+/// Returns the reasons why plans of this process could not be checked, each with the number of plans to which it
+/// applies.
 #[doc(hidden)]
 pub fn proof_gaps() -> Vec<(String, u64)> {
     REASONS.lock().unwrap_or_else(PoisonError::into_inner).clone().into_iter().collect()

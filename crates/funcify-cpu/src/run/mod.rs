@@ -295,7 +295,7 @@ fn regions_of<'a, T, E>(
 /// A function that returns the items of an input: its elements if they are floats, and its bytes otherwise.
 type Items<'a, T, E> = fn(&Slice<'a, T>) -> &'a [E];
 
-/// Returns an input before it is split. `size` is the number of items per element.
+/// Returns the view of an input before it is split among parts. `size` is the number of items per element.
 fn readable<'a, T>(data: &'a [T], region: &Region, size: usize) -> UnsplitView<'a, T> {
     match region.split {
         Split::Columns(width) => UnsplitView::Read(data, width * size),
@@ -303,7 +303,7 @@ fn readable<'a, T>(data: &'a [T], region: &Region, size: usize) -> UnsplitView<'
     }
 }
 
-/// Returns a writable region before it is split. `size` is the number of items per element.
+/// Returns the view of a writable region before it is split among parts. `size` is the number of items per element.
 fn writable<'a, T>(data: &'a mut [T], region: &Region, size: usize) -> UnsplitView<'a, T> {
     match region.split {
         Split::Parts(_) => UnsplitView::Parts(data, region.units * region.pitch * size),

@@ -44,7 +44,7 @@ pub(super) struct Pieces(Vec<Piece>);
 #[derive(Debug)]
 struct Piece {
     fused: Fused,
-    /// The offset of each stream from the start of the whole stream, in elements.
+    /// The offset of this piece within each stream of the whole body, in elements.
     offsets: Vec<usize>,
 }
 
@@ -81,7 +81,7 @@ struct Stored {
     end: usize,
 }
 
-/// The streams of a body: the region and the range of each one, in items of the region's view, and its type.
+/// The location and type of each stream of a body. The location is a region and a range, in items of the region's view.
 #[derive(Clone, Copy)]
 pub(super) struct Places<'p> {
     pub(super) ranges: &'p [(usize, Range)],
@@ -223,8 +223,8 @@ pub(super) fn is_pool_free() -> bool {
     rayon::current_num_threads() > 1 && rayon::current_thread_index().is_none()
 }
 
-/// Returns `true` if the current thread belongs to a thread pool with other threads. Otherwise, each body would have to
-/// wait for the pool.
+/// Returns `true` if the current thread belongs to a thread pool with other threads. On any other thread, each body
+/// would have to wait for the pool.
 pub(super) fn are_threads_at_hand() -> bool {
     rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
 }

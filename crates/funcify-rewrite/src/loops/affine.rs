@@ -105,7 +105,7 @@ fn forms(scan: &Scan, states: &[State]) -> Vec<Form> {
     forms
 }
 
-/// Groups the states that are affine recurrences. States that a step mixes are in the same group.
+/// Returns the states that are affine recurrences, in groups. States that a step mixes are in the same group.
 fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     let all = states(scan);
     if all.is_empty() {
@@ -147,7 +147,8 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     groups.into_iter().map(|group| group.into_iter().map(|number| all[number]).collect()).collect()
 }
 
-/// Removes the given states from the loop. The remaining loop reads their rows as sequences.
+/// Computes the given states with associative scans, and removes them from the loop. The remaining loop reads their
+/// rows as sequences.
 fn emit_as_scans(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let mut all = Vec::new();
@@ -302,7 +303,8 @@ fn depends_on_states(body: &Graph, states: &[State]) -> Vec<bool> {
     depends
 }
 
-/// Returns the result of a node as an affine combination. `rows` returns the rows of values that depend on no state.
+/// Returns the result of a node as an affine combination of the states, or `None` if the result is not affine. `rows`
+/// returns the rows of values that depend on no state.
 fn sum_of(node: &Node, sums: &[Option<Sum>], rows: impl Fn(ValueId) -> Option<Value>) -> Option<Sum> {
     let sum = |operand: usize| sums[node.inputs[operand].index()].as_ref();
     let each = |sum: &Sum, f: &dyn Fn(Term) -> Term| sum.iter().map(|term| f(*term)).collect::<Sum>();

@@ -83,7 +83,8 @@ fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<
 }
 
 impl Work<'_> {
-    /// Computes the moved values outside of the loop. `outside` maps outer values to the invariant inputs of the body.
+    /// Computes the moved values outside of the loop. `outside` pairs each invariant input of the body with its value
+    /// outside of the loop.
     fn compute(&self, body: &Graph, outside: &[(Value, ValueId)]) -> Option<Vec<Value>> {
         let (operands, params): (Vec<ValueId>, Vec<ValueId>) = self.given.iter().copied().unzip();
         let given: Vec<(Value, ValueId)> = compute_values(body, outside, &operands)?.into_iter().zip(params).collect();
@@ -112,7 +113,7 @@ fn emit_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Opti
     })
 }
 
-/// Returns the body without the moved work. It takes the moved values as additional parameters at the end.
+/// Returns the body without the moved work. The new body takes the moved values as additional parameters at the end.
 fn without_work(body: &Graph, work: &[Work<'_>]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     body.inputs().iter().for_each(|input| copied.input(&mut graph, input.value, "x"));

@@ -72,7 +72,8 @@ fn combination(context: &RewriteContext<'_>, scan: &Scan, state: State) -> Optio
     Some(Running { kind, state, addend, starts_at_identity })
 }
 
-/// Removes the given states from the loop. The remaining loop reads their rows as sequences.
+/// Computes the given states with `cumulative` ops, and removes them from the loop. The remaining loop reads their rows
+/// as sequences.
 fn emit_as_cumulative(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let addends: Vec<ValueId> = running.iter().map(|running| running.addend).collect();

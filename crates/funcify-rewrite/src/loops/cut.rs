@@ -26,7 +26,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
         params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::FromSequences);
     }
     layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
-    // The sizes that each step binds again, such as the trip counts of inner loops.
+    // The sizes that each step binds again, such as the numbers of steps of inner loops.
     let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for node in body.nodes() {
         let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
@@ -87,13 +87,14 @@ pub(super) fn compute_for_all_steps(
     Some(inline(&program, steps, &inputs).ok()?.into_iter().map(|result| result.materialized(steps)).collect())
 }
 
-/// Computes values of a body that depend only on the given parameters.
+/// Computes values of a body from the given parameters. Returns `None` if a value depends on anything else.
 pub(super) fn compute_values(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
     let (values, params): (Vec<Value>, Vec<ValueId>) = given.iter().copied().unzip();
     graph::inline(&extract_program(body, &params, outputs)?, &values).ok()
 }
 
-/// Returns a flag for each value: `true` if the outputs need it. The search does not continue past available values.
+/// Returns a flag for each value: `true` if the outputs need it. `is_there` returns `true` for available values; the
+/// search does not continue past them.
 pub(super) fn needed<'a>(
     body: &Graph,
     outputs: impl IntoIterator<Item = &'a ValueId>,
@@ -114,7 +115,8 @@ pub(super) fn computes_needed(node: &Node, needed: &[bool], copied: &ValueMap<'_
     node.outputs.iter().any(|output| needed[output.index()] && copied.get(*output).is_none())
 }
 
-/// Extracts the part of a body that computes `outputs` from `params`.
+/// Extracts the part of a body that computes `outputs` from `params`. Returns `None` if an output depends on anything
+/// else.
 fn extract_program(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
     let needed = needed(body, outputs, |value| params.contains(&value));
     let (mut graph, mut copied) = (Graph::new("step"), ValueMap::new(body));

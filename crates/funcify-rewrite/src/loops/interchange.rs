@@ -25,7 +25,8 @@ pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_inner_before(scan, &results, operands))
 }
 
-/// Returns the results that the rest of a step reads from inner loops that depend on no state.
+/// Returns the used results of the inner loops that can be moved out of the outer loop: those that depend on no state,
+/// and fit in the memory limit.
 fn independent_results(scan: &Scan) -> Vec<ValueId> {
     let body = &scan.body;
     if !body.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {

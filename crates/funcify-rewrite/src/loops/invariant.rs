@@ -78,8 +78,8 @@ pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     affordable(body, read, &bytes_of(body, &inputs), &Dim::from(1))
 }
 
-/// Returns `true` for ops that are never moved: ops of other crates, functions with derivative rules, loops that bind a
-/// size, and checkpoints, which the backward pass must recompute.
+/// Returns `true` for ops that are never moved: custom ops, functions with derivative rules, loops that bind a size,
+/// and checkpoints, which the backward pass must recompute.
 fn is_never_moved(op: &Op) -> bool {
     match op {
         Op::Switch(switch) => switch.branches.len() == 1,

@@ -268,8 +268,8 @@ impl Loop {
     }
 }
 
-/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and cannot fail. If a rule leaves
-/// the loop unused, dead code elimination can remove it without losing an error.
+/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and cannot fail. Such a loop can be
+/// removed as dead code without losing an error.
 fn whole_loop<'a>(context: &RewriteContext<'a>) -> Option<&'a Scan> {
     match context.op {
         Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(context, scan) => {
@@ -297,7 +297,8 @@ fn defining_op(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 
-/// Iterates over the complete traces of the loop, each given by its index and the value that a step writes to it.
+/// Iterates over the complete traces of the loop: the buffers that start empty and return all rows. Each item contains
+/// the index of the buffer and the value that a step writes to it.
 pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     let results = scan.results().buffers;
     let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;

@@ -5,8 +5,8 @@
 //! If a carry starts at zero, each step adds only values that are padded with zeros, and nothing else reads the carry,
 //! then each of these values gets a carry of its own. The final values are padded and added after the loop.
 //!
-//! Precondition: as for [`sink`](super::sink), the carry is known to start at 0. The new carries have at most
-//! [`MAX_GROWTH`] times as many elements as the old one. Floats are summed in a different order.
+//! Precondition: as for [`sink`](super::sink), the carry is an integer, or a float that is known to start at 0. The new
+//! carries have at most [`MAX_GROWTH`] times as many elements as the old one. Floats are summed in a different order.
 
 use funcify_core::graph::emit_value;
 use funcify_core::ops::{Movement, OpClass};

@@ -127,8 +127,8 @@ pub(super) fn addends(
     None
 }
 
-/// Appends the terms of an addend. If it is an addition whose result is not used elsewhere, splits both operands
-/// recursively.
+/// Appends the terms of an addend. If the addend is an addition whose result is not used elsewhere, splits both
+/// operands recursively.
 pub(super) fn split_addend(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<ValueId>) {
     match defining_op(body, addend) {
         Some((Op::Binary(Binary::Add), [left, right]))
@@ -241,7 +241,8 @@ fn emit_sums_after(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Val
 }
 
 /// Computes the sum over axis 0 of the products of two stacks of matrices, as a single product whose contracted axis
-/// combines the steps with the original contracted axis.
+/// combines the steps with the original contracted axis. Returns `None` unless both stacks have the same rank of at
+/// least 3.
 fn contract_steps(left: Value, right: Value) -> Option<Value> {
     let rank = left.rank();
     if rank < 3 || right.rank() != rank {

@@ -23,7 +23,7 @@ pub(crate) fn states(context: &RewriteContext<'_>) -> Option<Patch> {
         return None;
     }
     let same = same_params(context, scan);
-    // The remaining loop may become dead code, so it must not be able to fail.
+    // If carries become invariants, the remaining loop may become dead code, so it must not be able to fail.
     let constant = if is_certain_loop(context, scan) { constant_carries(scan, &same) } else { Vec::new() };
     if constant.is_empty() && same.iter().copied().eq(0..same.len()) {
         return None;

@@ -99,7 +99,8 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         self.at
     }
 
-    /// Builds the [`Error::Unsupported`] for a feature `what` that the device does not support, with the `reason`.
+    /// Builds an [`Error::Unsupported`] for a feature `what` that the device does not support, with the reason and the
+    /// fix.
     pub fn unsupported(
         &self,
         what: impl Into<String>,

@@ -114,8 +114,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Replaces row `row` of `trace`, and returns the trace. `trace` was created by [`allocate`](Backend::allocate) and
-    /// is not shared. A backend that implements `allocate` must also implement this method.
+    /// Writes `value` to row `row` of `trace`, and returns the trace. `trace` was created by
+    /// [`allocate`](Backend::allocate) and is not shared. A backend that implements `allocate` must also implement this
+    /// method.
     fn write_row(&self, _trace: Self::Tensor, row: usize, _value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
         let name = self.name();
         Err(format!("row {row} of a trace cannot be written: `{name}` allocates traces and has no `write_row`").into())
@@ -140,8 +141,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(tensor)
     }
 
-    /// Returns `true` if the code from [`compile_whole`](Backend::compile_whole) accepts an argument of type `dtype`
-    /// that was not converted by [`admit`](Backend::admit).
+    /// Returns `true` if the code from [`compile_whole`](Backend::compile_whole) accepts this tensor as an argument of
+    /// type `dtype` without conversion by [`admit`](Backend::admit).
     fn is_admitted(&self, _tensor: &Self::Tensor, _dtype: DType) -> bool {
         false
     }

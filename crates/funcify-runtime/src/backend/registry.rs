@@ -158,7 +158,7 @@ pub fn lowered_ops<B: Backend>() -> Vec<&'static str> {
     names
 }
 
-/// Returns the loop strategy that a backend registered for `scan`.
+/// Returns the loop strategy that a backend registered for `scan`, if any.
 pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
     registered::<B>(Scan::NAME)?.strategy()
 }

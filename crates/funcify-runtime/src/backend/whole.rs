@@ -22,7 +22,8 @@ pub enum Compiles {
     /// Loops, and entire programs that contain loops but no matrix products outside of them. In all other programs,
     /// only the loops are compiled, and the remaining ops run one by one.
     Loops,
-    /// Entire programs. If the backend declines to compile a program, only its loops are compiled.
+    /// Entire programs. If the backend declines to compile a program, its loops and its ops on large tensors are
+    /// compiled one by one.
     Programs,
 }
 

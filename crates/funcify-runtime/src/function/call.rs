@@ -25,8 +25,8 @@ pub(super) struct LastCall<B: Backend> {
     repeat: Option<Arc<RepeatCall<B::Tensor>>>,
 }
 
-/// The fast path for calls that repeat the argument types and sizes of the last call. The program was compiled as a
-/// whole.
+/// The fast path for calls that repeat the argument types and sizes of the last call. Exists only for programs that the
+/// backend compiled as a whole.
 struct RepeatCall<T> {
     program: Arc<dyn Compiled<T>>,
     arguments: Vec<(DType, Vec<usize>)>,

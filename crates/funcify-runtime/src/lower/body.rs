@@ -9,7 +9,7 @@ use super::*;
 pub(crate) struct Body {
     /// The registers of the loop-invariant values.
     pub(crate) registers: Vec<(ValueId, Slot)>,
-    /// `true` for each node that must run in every step. The other live nodes run before the loop.
+    /// For each node, `true` if it must run in every step. The other live nodes run before the loop.
     pub(crate) step: Vec<bool>,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Body {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BodyKey {
     /// A body whose first `carries` parameters are carries. If `repeats` is set, the other arguments are the same in
-    /// every run.
+    /// every run of the program.
     Body { graph: GraphId, carries: usize, repeats: bool },
     /// The step of a native loop. Identified by the loop's node, because the loop determines which nodes of its body
     /// run in each step.
@@ -73,7 +73,7 @@ impl<B: Backend> Lowering<'_, B> {
 
     /// Returns the program of a body. The first `carries` arguments are carries, and `operands` are the other
     /// arguments. Static operands become static parameters of the program. `repeats` means that the operands are the
-    /// same in every run.
+    /// same in every run of the program.
     pub(crate) fn sub_program(
         &mut self,
         body: &Arc<Graph>,

@@ -15,7 +15,8 @@ const TRIAL_SIZE: usize = 8;
 
 impl<B: Backend> Lowering<'_, B> {
     /// Returns the loop in a form that can be compiled at run time, once its sizes are known. Declines a loop whose
-    /// body binds sizes, because their values may differ from step to step.
+    /// body binds sizes (their values may differ from step to step), a loop whose traces may be too long, and a loop
+    /// that the backend cannot compile.
     pub(crate) fn late_loop(&self, graph: &Graph, node: &Node, scan: &Scan) -> Result<LateLoop<B>, Declined> {
         let declined = |reason: &str| Declined::new("scan", reason);
         if scan.body.binds_any() {

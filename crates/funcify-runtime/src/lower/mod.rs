@@ -41,8 +41,8 @@ use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 
-/// The sizes, in elements, for which a single op is compiled. Smaller ops do not benefit, and larger ones would not fit
-/// in memory.
+/// The range of sizes in which an op is compiled on its own, in elements of its largest operand or result. Smaller ops
+/// do not benefit, and larger ones would not fit in memory.
 const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 
 /// The backend and the compile options that affect lowering.
@@ -63,7 +63,7 @@ impl<'a, B: Backend> Settings<'a, B> {
         Settings { backend, strategy, whole: options.whole, max_kernels, memory_budget: options.budget() }
     }
 
-    /// Returns an error if `bytes` exceed the memory budget.
+    /// Returns an error if `bytes` exceeds the memory budget.
     pub(crate) fn check_budget(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match bytes > self.memory_budget {
             true => Err(over_budget(at, what(), bytes, 0, self.memory_budget)),
@@ -153,8 +153,8 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Inserts the report on a loop at index `place`, which puts it before the reports on nested loops. Does nothing if
-    /// the list already has an equal report.
+    /// Inserts a loop's report at index `place` of the list, before the reports on nested loops. Does nothing if the
+    /// list already has an equal report.
     pub(crate) fn add_loop(&mut self, place: usize, each: LoopReport) {
         if !self.loops.contains(&each) {
             self.loops.insert(place, each);
@@ -181,7 +181,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
     }
 
-    /// Lowers a whole graph. `statics` contains pairs of a static input's index and its value.
+    /// Lowers a whole graph. `statics` contains the index and the value of each static input.
     pub(crate) fn lower_graph(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Notes)> {
         let argument = |input: &Input| {
             let (register, ty) = (self.register(), graph.ty(input.value).clone());

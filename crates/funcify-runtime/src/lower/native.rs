@@ -1,4 +1,4 @@
-//! Lowers native loops: builds the program of the step and determines the values that it captures.
+//! Lowers native loops: builds the program of the step, and determines the values that the step captures.
 
 use super::body::{Body, BodyKey};
 use super::*;

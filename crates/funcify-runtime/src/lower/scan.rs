@@ -19,8 +19,8 @@ impl<B: Backend> Lowering<'_, B> {
             Attempt::Declined(Some(_))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
-                // Unlike the first attempt, the late loop supports integers, so report the reason why the backend
-                // declined the late loop.
+                // Unlike the first attempt, a late loop supports integers. If the backend declines the late loop too,
+                // report that reason.
                 match self.late_loop(graph, node, scan) {
                     Ok(late) => (Some(late), None),
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),
@@ -55,8 +55,9 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// Returns the strategy for a loop. If a forced strategy is impossible, returns an error. If the strategy of the
-    /// lowering rule is impossible, falls back to a native loop.
+    /// Returns the strategy for a loop. If the lowering rule asks for unrolling, but the loop cannot be unrolled, falls
+    /// back to a native loop. If unrolling is forced, falls back only if the numbers of steps and rows are bounded, and
+    /// otherwise returns an error.
     fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
         let (scan, forced) = (call.scan, self.settings.forced_strategy());
         match self.settings.strategy_of(scan, call.at)? {

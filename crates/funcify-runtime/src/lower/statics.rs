@@ -2,9 +2,9 @@
 //!
 //! A number is static if it is the same in every run of the program: a constant, a static input, a size of the call, or
 //! a value computed only from such numbers. A number is bounded if it can take only finitely many values, regardless of
-//! the data: for example, the number of steps of a loop with early exit, a counter in such a loop, or a value computed
-//! from bounded numbers alone. A loop with a bounded number of steps has a static maximum number of steps. Forced
-//! unrolling accepts such a loop, but runs it natively.
+//! the data: for example, the number of steps of a loop with early exit and a bounded maximum number of steps, a
+//! counter in such a loop, or a value computed from bounded numbers alone. A loop with a bounded number of steps has a
+//! static maximum number of steps. Forced unrolling accepts such a loop, but runs it natively.
 
 use funcify_core::HostTensor;
 use funcify_core::ops::{Creation, EvalContext};
@@ -48,8 +48,8 @@ impl<B: Backend> Lowering<'_, B> {
         Some(*number)
     }
 
-    /// Evaluates a kernel now if its result is an integer or boolean scalar and its operands are static. Otherwise
-    /// returns `None`.
+    /// Evaluates a kernel at compile time if its result is an integer or boolean scalar and its operands are static.
+    /// Otherwise returns `None`.
     pub(crate) fn static_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<StaticNumber> {
         if !is_foldable(&kernel.op) || !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
             return None;
@@ -134,7 +134,8 @@ impl<B: Backend> Lowering<'_, B> {
             .extend(results.iter().zip(carries).filter(|(_, carry)| *carry).map(|(result, _)| *result));
     }
 
-    /// Returns a flag for each output of a body: `true` if it is bounded whenever the flagged inputs are bounded.
+    /// Returns a flag for each output of a body: `true` if the output is bounded whenever the flagged inputs are
+    /// bounded.
     fn bounded_outputs(&self, body: &Graph, inputs: impl Iterator<Item = bool>) -> Vec<bool> {
         let flagged = body.inputs().iter().zip(inputs).filter(|(_, flag)| *flag);
         let mut bounded: HashSet<ValueId> = flagged.map(|(input, _)| input.value).collect();

@@ -127,7 +127,7 @@ pub(crate) fn static_steps<B: Backend>(lowering: &mut Lowering<'_, B>, call: Sca
 }
 
 /// Returns the number of rows of each operand that is a sequence or a buffer, and 0 for all other operands. Returns an
-/// error if a number of rows is not static.
+/// error if one of these numbers is not static.
 pub(crate) fn static_rows<B: Backend>(lowering: &Lowering<'_, B>, call: ScanCall<'_>) -> Result<Vec<usize>> {
     let ScanCall { scan, at, types, .. } = call;
     let places = scan.operands();

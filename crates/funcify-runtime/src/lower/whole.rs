@@ -70,7 +70,7 @@ impl<B: Backend> Lowering<'_, B> {
         self.push(&at.clone(), Action::Whole(WholeNode { compiled, outputs, at }), operands, count)
     }
 
-    /// Reports all loops of a graph as compiled.
+    /// Reports each loop of a graph, including nested loops, as compiled.
     fn report_loops(&mut self, graph: &Graph) {
         for node in graph.live() {
             let place = self.notes.loops.len();
@@ -79,7 +79,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Inserts a report on a node at index `place` if the node is a loop.
+    /// If a node is a loop, inserts a report on it at index `place` of the list of loops.
     pub(crate) fn report_loop(
         &mut self,
         place: usize,
@@ -128,8 +128,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Attempt::Compiled(self.registers_of_all_results(results, used.into_iter())))
     }
 
-    /// Compiles a loop to code that may reject its operands at run time, or returns the reason why the backend
-    /// declines.
+    /// Compiles a loop to code that may reject its operands at run time. If the backend declines, returns its reason.
     pub(crate) fn compile_refusable(&self, graph: &Graph, node: &Node) -> Result<RefusableLoop<B::Tensor>, Declined> {
         let used = used_results(&uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)
@@ -156,8 +155,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// Returns `true` if a backend that compiles loops should compile the entire program: it has loops or switches, but no
-/// matrix products outside of loops, because such products are left to the library.
+/// Returns `true` if a backend that compiles loops should compile the entire program: the program has loops or
+/// switches, but no matrix products outside of loops. Such products are left to the library.
 fn is_made_of_loops(graph: &Graph) -> bool {
     let is_control = |node: &Node| steps(graph, node).is_some() || matches!(node.op, Op::Switch(_));
     graph.live().any(is_control) && !has_products(graph)
@@ -192,7 +191,7 @@ fn only_loop(graph: &Graph) -> Option<&Node> {
     loops.next().filter(|_| loops.next().is_none())
 }
 
-/// Returns the number of steps of a node if it is a loop.
+/// Returns the number of steps of a loop, or `None` if the node is not a loop.
 fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
     let operands: Vec<&TensorType> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
     node.op.steps(&operands)
@@ -221,7 +220,8 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies into the graph `to` the cheap ops that compute integers in `values` from constants and sizes alone.
+/// Copies cheap ops into the graph `to`: those that compute the integers in `values` from constants and sizes alone.
+/// Returns a map from the original values to the copies.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];
@@ -251,7 +251,8 @@ fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Va
     copied
 }
 
-/// Returns a flag for each value of a graph: `true` if it is an output or an operand of a live node.
+/// Returns a flag for each value of a graph: `true` if the value is an output of the graph, or an operand of a live
+/// node.
 pub(crate) fn uses(graph: &Graph) -> Vec<bool> {
     let mut used = vec![false; graph.values().count()];
     graph.outputs().iter().for_each(|output| used[output.value.index()] = true);

@@ -76,7 +76,7 @@ impl Composer<'_> {
         let replacements = graph.nodes().iter().zip(graph.live_nodes());
         let replacements = replacements.map(|(node, live)| live.then(|| self.replacement(graph, node)).transpose());
         let replacements = replacements.collect::<Result<Vec<_>>>()?;
-        // The branches of a switch are unnamed.
+        // The branches of a switch have no names, so they need a default name here.
         let name = if tracer::is_identifier(graph.name()) { graph.name() } else { "body" };
         let built = tracer::build(name, Site::Unknown, |_| {
             self.reserved.iter().for_each(|reserved| tracer::reserve_symbols(reserved));

@@ -23,7 +23,7 @@ pub(crate) struct AssociativeNode<B: Backend> {
     pub(crate) pairs: Symbol,
     /// The program that combines a batch of pairs.
     pub(crate) up_sweep: Arc<Program<B>>,
-    /// The program that combines each result of a pair with the next element, which gives the results in between.
+    /// The program that combines the result of each pair with the next element, which gives the results in between.
     /// Computes only the needed leaves.
     pub(crate) down_sweep: Arc<Program<B>>,
 }
@@ -51,7 +51,7 @@ impl<B: Backend> AssociativeNode<B> {
         sizes
     }
 
-    /// Scans the elements `xs`, and returns the needed leaves. `ran` counts the batches so far.
+    /// Scans the elements `xs`, and returns the results of the needed leaves. `ran` counts the batches so far.
     fn level(
         &self,
         run: &mut Run<'_, B>,

@@ -1,6 +1,6 @@
 //! Compiles loops at run time, once their sizes are known. Two kinds of loops are compiled late: loops whose number of
-//! steps or rows depends on data, and loops on integers, because compiled code represents integers as floats and
-//! rejects operands that floats cannot represent.
+//! steps or rows depends on data, and loops with integer operands, because compiled code represents integers as floats
+//! and rejects operands that floats cannot represent.
 //!
 //! A loop with early exit is compiled for its maximum number of steps. The compiled code returns the actual number of
 //! steps as an additional result, and the traces are truncated to that many rows. If the traces could be very long, the
@@ -90,8 +90,8 @@ impl<B: Backend> LateLoop<B> {
     }
 
     /// Runs the compiled loop for at most `steps` steps, and returns its results with the number of steps that ran.
-    /// Returns `None` if there is no plan or the compiled code rejects the operands. `operands` excludes the number of
-    /// steps.
+    /// Returns `None` if the loop has no plan, its traces could be too long, or the compiled code rejects the operands.
+    /// `operands` excludes the number of steps.
     pub(crate) fn run_planned(
         &self,
         run: &Run<'_, B>,

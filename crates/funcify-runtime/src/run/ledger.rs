@@ -111,8 +111,8 @@ impl<B: Backend> Instruction<B> {
 }
 
 impl<B: Backend> NativeLoop<B> {
-    /// Returns the number of bytes that one more step adds to the collected traces of a loop with early exit, whose
-    /// number of rows depends on data. Returns 0 for all other loops.
+    /// Returns the number of bytes that each step adds to the traces of a loop with early exit, whose rows are
+    /// collected one by one. Returns 0 for all other loops, and if the run has no budget to check.
     pub(crate) fn collected_row_bytes(&self, run: &Run<'_, B>) -> u64 {
         if run.memory.is_none() || self.scan.until.is_none() {
             return 0;
@@ -122,8 +122,8 @@ impl<B: Backend> NativeLoop<B> {
         rows.fold(0, u64::saturating_add)
     }
 
-    /// Returns an error if the traces would exceed the budget. Applies only to loops whose number of steps is an
-    /// operand.
+    /// Returns an error if the traces of a loop would exceed the budget. Checks only loops without early exit whose
+    /// number of steps is an operand.
     pub(crate) fn check_trace_budget(&self, run: &Run<'_, B>, used: impl Fn(usize) -> bool) -> Result<()> {
         if run.memory.is_none() || self.count.is_none() || self.scan.until.is_some() {
             return Ok(());

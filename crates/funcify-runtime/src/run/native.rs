@@ -136,14 +136,16 @@ impl<B: Backend> NativeLoop<B> {
         Ok(ran)
     }
 
-    /// Binds the symbol of a loop with early exit to the number of steps that ran (scan-c6).
+    /// Binds the symbol of a loop with early exit to the number of steps that ran (scan-c6). Does nothing for other
+    /// loops.
     fn bind_steps(&self, run: &mut Run<'_, B>, ran: usize) -> Result<()> {
         let Some(symbol) = &self.scan.until else { return Ok(()) };
         run.sizes.set(symbol, ran);
         self.scan.check_returned(&self.at, ran)
     }
 
-    /// Returns the maximum number of steps to run, from an operand or from the sizes (scan-c6).
+    /// Returns the maximum number of steps to run (scan-c6). Reads it from an operand, and binds its symbol, or
+    /// evaluates it from the sizes.
     fn count_steps(&self, run: &mut Run<'_, B>, operands: &[B::Tensor]) -> Result<usize> {
         let operand = self.scan.operands().steps;
         if let (Some(operand), Some(dtype), Some(symbol)) = (operand, self.count, self.scan.steps.as_symbol()) {

@@ -112,7 +112,7 @@ impl Profile {
         self.shares(|event| event.step, |step| format!("step {step}"))
     }
 
-    /// Aggregates the events by key, in key order.
+    /// Aggregates the events by key, in key order. Skips events without a key.
     fn shares<K: Ord>(&self, key: impl Fn(&Event) -> Option<K>, name: impl Fn(&K) -> String) -> Vec<Share> {
         let mut shares: BTreeMap<K, Share> = BTreeMap::new();
         for event in &self.events {

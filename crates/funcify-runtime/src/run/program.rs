@@ -64,7 +64,7 @@ pub(crate) enum Action<B: Backend> {
     Stack(Arc<StackNode>),
 }
 
-/// A node that runs as a kernel. The steps of an unrolled loop share it.
+/// A node that runs as a kernel. The steps of an unrolled loop share one `KernelNode`.
 pub(crate) struct KernelNode<B: Backend> {
     pub(crate) kernel: Kernel<B>,
     pub(crate) op: Op,

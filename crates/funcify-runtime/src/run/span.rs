@@ -36,7 +36,8 @@ pub(crate) fn of_call(function: &str, backend: &str) -> Span {
     }
 }
 
-/// Enters the span `funcify.op`, for an instruction. It has the level `TRACE`, and contains the user's source line.
+/// Enters the span `funcify.op`, for an instruction. The span has the level `TRACE`, and contains the user's source
+/// line.
 #[inline]
 pub(crate) fn of_instruction(place: impl FnOnce() -> Place) -> Span {
     #[cfg(feature = "tracing")]

@@ -16,7 +16,7 @@ struct State {
     name: String,
     ty: TensorType,
     initial: Initial,
-    /// The value of the state that the next step receives.
+    /// The value that the state has in the next step.
     next: Value,
 }
 
@@ -27,7 +27,7 @@ enum Initial {
     Value(ValueId),
     /// A separate input of the start graph: the rows of a sequence that precede the first step.
     Input,
-    /// A splat of zero, or of a scalar of the original program.
+    /// A tensor filled with zeros, or with a scalar of the original program.
     Filled(Option<ValueId>),
 }
 
@@ -47,8 +47,8 @@ struct Draft<'p, 'g> {
     roles: Vec<Role>,
     names: BTreeSet<String>,
     states: Vec<State>,
-    /// The flags for associative scans and cumulative ops, by row shape: `true` if an earlier step ran. A flag keeps
-    /// the symbolic axes of the row, so that each stream has its own boolean.
+    /// The flags for associative scans and cumulative ops, by row shape. A flag is `true` if an earlier step has run.
+    /// It keeps the symbolic axes of the row, so that each stream has its own boolean.
     started: Vec<(Shape, Value)>,
 }
 
@@ -347,7 +347,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((outputs, Parts { initials: initials.collect(), roles: self.roles }))
     }
 
-    /// Declares an input for one row of each sequence. If a step also reads earlier rows, these become a state.
+    /// For each sequence, declares an input that receives one row per step. If a step also reads earlier rows, these
+    /// become a state.
     fn declare_sequences(&mut self) {
         let plan = self.plan;
         for (index, input) in plan.graph.inputs().iter().enumerate() {
@@ -366,8 +367,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
     }
 
-    /// Declares a state of earlier rows, and returns these rows followed by `rest`. The next value of the state starts
-    /// one row later.
+    /// Declares a state that holds earlier rows, and returns these rows followed by `rest`. In the next step, the state
+    /// holds equally many rows, starting one row later.
     fn with_earlier_rows(
         &mut self,
         name: &str,
@@ -423,7 +424,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
     }
 
-    /// Emits one step of a loop. The loop's carries and the rows that its taps read become states.
+    /// Emits one iteration of a loop. The loop's carries and the rows that its taps read become states.
     fn emit_step(&mut self, node: &Node, scan: &Scan) -> Result<Vec<Value>, Failed> {
         let (places, layout, results) = (scan.operands(), scan.params(), scan.results());
         let param_name = |index: usize| scan.body.input_name(index).to_string();
@@ -536,7 +537,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Returns the flag for rows of this shape. The flag is `true` if an earlier step ran.
+    /// Returns the flag for rows of this shape. The flag is `true` if an earlier step has run.
     fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

@@ -12,18 +12,20 @@ use super::*;
 /// The way a step computes a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
-    /// The step does not compute the node, which runs once, before the first step.
+    /// The node runs once, before the first step. No step computes it.
     Once,
-    /// The step runs the same op, with the sizes of a single step.
+    /// Each step runs the same op, with the sizes of a single step.
     Op,
-    /// The step delays the rows: `rows` additional rows precede the rows of the first step.
+    /// The node is a `pad` or `concat` that inserts `rows` rows before the first step. This delays the rows of its
+    /// operand by as many steps.
     Delay { axis: usize, rows: usize },
-    /// The step runs a convolution over the latest rows. `rows` zeros precede the rows of the first step.
+    /// The node is a convolution with `rows` rows of zeros before the first step. Each step runs it over the latest
+    /// rows.
     DelayedConv { axis: usize, rows: usize },
-    /// The step runs one step of the loop.
+    /// The node is a loop, and each step runs one iteration of it.
     Step,
-    /// The step combines the new element with the previous result of the associative scan or cumulative op, along an
-    /// axis.
+    /// The node is an associative scan or a cumulative op along this axis. Each step combines the new element with the
+    /// previous result.
     Running { axis: usize },
 }
 
@@ -33,7 +35,7 @@ pub(super) struct Labelling<'g> {
     pub(super) time: Time,
     pub(super) labels: Vec<Label>,
     pub(super) actions: Vec<Option<Action>>,
-    /// The symbols that are bound by nodes of the step.
+    /// The symbols that nodes of the step bind.
     stepwise: Vec<&'g Symbol>,
 }
 
@@ -74,8 +76,8 @@ impl<'g> Labelling<'g> {
         &self.labels[value.index()]
     }
 
-    /// Returns the axis along which a value has one row per step. Returns `None` if the rows are merged with other
-    /// axes.
+    /// Returns the axis along which a value has one row per step. Returns `None` if the value does not have rows, or if
+    /// its rows are merged with other axes.
     pub(super) fn axis(&self, value: ValueId) -> Option<usize> {
         match self.label(value) {
             Label::Rows(rows) => rows.axis(&self.graph.ty(value).shape),
@@ -83,7 +85,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the number of rows of a value that each step sees.
+    /// Returns the number of rows of a value that each step sees, or 0 if the value does not have rows.
     pub(super) fn window(&self, value: ValueId) -> usize {
         match self.label(value) {
             Label::Rows(rows) => {
@@ -155,8 +157,8 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the action and the label for an op that shifts or selects rows along the step axis. Returns `None` for
-    /// all other ops.
+    /// Returns the action for an op that shifts or selects rows along the step axis, and the label of its result.
+    /// Returns `None` for all other ops.
     fn label_row_move(&self, node: &Node, op: &Op) -> Option<(Action, Label)> {
         let first = *node.inputs.first()?;
         let result = &self.graph.ty(*node.outputs.first()?).shape;
@@ -166,7 +168,7 @@ impl<'g> Labelling<'g> {
                 if start.constant().is_some() && self.time.counts_steps(limit) {
                     return Some((Action::Op, rows(*axis)));
                 }
-                // A slice of the last rows is labelled as the latest value, provided that a step sees that many rows.
+                // A slice of the last rows is labelled `Latest`, provided that each step sees all rows of the slice.
                 let is_last = self.time.counts_steps(start) && self.time.counts_steps(limit);
                 let is_seen = self.time.at_one_step(start).constant().is_some_and(|start| start >= 0);
                 (is_last && is_seen).then_some((Action::Op, Label::Latest))
@@ -299,7 +301,8 @@ impl<'g> Labelling<'g> {
 
 /// Finds the symbol that counts the steps. Uses the first of the following that the program contains: a scan whose
 /// number of steps depends on the size of an input; an associative scan or cumulative op over an axis whose length
-/// depends on the size of an input; a scan with any other symbolic number of steps.
+/// depends on the size of an input; a scan with any other symbolic number of steps. Returns an error if the program
+/// contains none of these.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;
@@ -341,7 +344,7 @@ fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     Err(graph.explain(Error::NotSteppable { at, component: "the program".into(), reason, fix: fix.into() }))
 }
 
-/// Returns `true` if the symbol that counts the steps is in the type of an input.
+/// Returns `true` if the symbol that counts the steps occurs in the shape of an input.
 fn is_input_size(graph: &Graph, time: &Time) -> bool {
     (0..graph.inputs().len()).any(|index| time.is_in_shape(&graph.input_type(index).shape))
 }

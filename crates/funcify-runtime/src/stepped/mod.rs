@@ -16,7 +16,8 @@
 //!   rows. The window starts with the step's own row, and has as many rows as the value has when the loop runs a single
 //!   step. For an output, the step returns the newest row.
 //! - **stepped-c3** latest: the value that the program would compute if it ended with this step, such as the last carry
-//!   of a loop or the last row of a trace. It can be an output, or an operand of an op whose operands have no rows.
+//!   of a loop or the last row of a trace. It can be an output, or an operand of an op, provided that no operand of
+//!   this op has rows.
 //!
 //! The states are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede the
 //! first step, the rows that `pad` and `concat` insert before the first step, and the latest results of associative

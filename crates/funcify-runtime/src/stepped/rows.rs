@@ -103,7 +103,7 @@ pub(super) fn reason_and_fix(op: &Op, has_latest: bool) -> (&'static str, &'stat
     }
 }
 
-/// Returns the layout of the rows, if it is the same for all operands.
+/// Returns the layout of the operands' rows, or `None` unless all operands have rows with the same layout.
 fn common_rows(labels: &[Label]) -> Option<RowLayout> {
     match labels.first()? {
         Label::Rows(rows) if labels.iter().all(|label| *label == Label::Rows(rows.clone())) => Some(rows.clone()),
@@ -111,13 +111,14 @@ fn common_rows(labels: &[Label]) -> Option<RowLayout> {
     }
 }
 
-/// Returns the layout of the rows of a broadcast that repeats the same row for each step.
+/// Returns the layout of the rows of a broadcast to `shape` that repeats the same row for each step. Returns `None`
+/// unless exactly one axis of `shape` depends on the number of steps, and its size is the symbol plus a constant.
 fn repeated_rows(time: &Time, shape: &Shape) -> Option<RowLayout> {
     let axis = (0..shape.rank()).find(|axis| time.is_in(&shape[*axis]))?;
     (time.counts_steps(&shape[axis]) && has_one_step_axis(time, shape)).then(|| RowLayout::of(shape, axis))
 }
 
-/// Returns `true` if exactly one axis depends on the number of steps.
+/// Returns `true` if exactly one axis of a shape depends on the number of steps.
 fn has_one_step_axis(time: &Time, shape: &Shape) -> bool {
     shape.dims().iter().filter(|dim| time.is_in(dim)).count() == 1
 }

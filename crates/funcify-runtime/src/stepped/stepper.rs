@@ -83,8 +83,8 @@ pub struct Stepper<B: Backend> {
     current: Vec<B::Tensor>,
     /// The most recently used program that gathers streams.
     gather: Option<Gather<B>>,
-    /// For each symbol whose set of streams has changed, the index in `original` of the initial states of each current
-    /// stream.
+    /// For each symbol whose set of streams has changed, one index per current stream: the stream in `original` that
+    /// provided its initial states.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
@@ -111,8 +111,8 @@ impl<B: Backend> Stepper<B> {
     #[track_caller]
     pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
         let stepped = graph.stepped()?;
-        // If `start` is compiled as a whole, it returns shared values as contiguous tensors. Otherwise, they might be
-        // strided views, which each step would have to read.
+        // If `start` is compiled as a whole, it returns shared values as contiguous tensors. Otherwise, each step might
+        // have to read them through strided views.
         let options = CompileOptions { whole: true, ..options };
         let Outputs { distinct, results, changes } = Outputs::of(&stepped, options.rewrites.as_ref())?;
         let step = Function::compile_with(&distinct, backend, options.clone())?;
@@ -333,7 +333,8 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Returns two lists with one entry per new batch index: the row to gather from the concatenation of the current
-    /// and the original streams, and the index of the original stream that provided the initial states of the stream.
+    /// and the original streams, and the index of the original stream that provides the initial states for this batch
+    /// index.
     fn rows_and_origins(
         &self,
         at: &Place,

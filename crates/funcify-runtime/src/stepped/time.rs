@@ -34,12 +34,12 @@ impl Time {
         (dim.clone() - Dim::symbol(&self.symbol)).constant().is_some()
     }
 
-    /// Substitutes the sizes of a single step into a dimension.
+    /// Evaluates a dimension for a single step: substitutes [`size`](Time::size) for the symbol.
     pub(super) fn at_one_step(&self, dim: &Dim) -> Dim {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
-    /// Returns the number of rows that each step sees of a value with `rows` rows, or `None` if that number is not
+    /// For a value with `rows` rows, returns the number of rows that each step sees, or `None` if that number is not
     /// constant.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
         self.at_one_step(rows).constant().and_then(|rows| usize::try_from(rows).ok())
@@ -60,7 +60,8 @@ pub(super) enum Label {
     /// A value with one row per step. Each step sees a window of rows. The window starts with the step's own row, and
     /// has as many rows as the value has when the loops run a single step.
     Rows(RowLayout),
-    /// A value that each step computes as the program would if it ended with that step.
+    /// A value such as the last carry of a loop. Each step computes the value that it would have if the program ended
+    /// with that step.
     Latest,
 }
 
@@ -83,7 +84,8 @@ impl RowLayout {
         (0..shape.rank()).find(is_axis)
     }
 
-    /// Returns the axis that contains the rows, possibly merged with dimensions before and after them.
+    /// Returns the axis that contains the rows, possibly merged with dimensions before and after them. Returns `None`
+    /// if no single axis contains them.
     pub(super) fn containing_axis(&self, time: &Time, shape: &Shape) -> Option<usize> {
         let mut axes = (0..shape.rank()).filter(|axis| time.is_in(&shape[*axis]));
         let axis = axes.next().filter(|_| axes.next().is_none())?;

@@ -62,8 +62,8 @@ fn on_lanes() {
     check(|xs| vmap(xs, second), [1.0, 2.0], &[&[220., 880.]]);
     let of_lanes = |xs: Value| vmap(xs, |x| square(x).square()).sum(0);
     check(|xs| grad(xs, |xs| grad(xs, of_lanes).sum(0)), [1.0, 2.0], &[&[220., 880.]]);
-    // The outer calls have lanes in one argument only. The rule swaps the arguments, so its own calls have lanes in the
-    // other argument only.
+    // The calls below have lanes in `x` only. The rule of `product` swaps the arguments, so its own calls have lanes in
+    // the other argument only.
     fn product(x: Value, w: Value) -> Value {
         let forward = |(x, w): (Value, Value)| (product(w, x), (x, w));
         custom_vjp((x, w), |(x, w)| x * w, forward, |(x, w), ct| (ct * w * 2.0, ct * x * 3.0))
@@ -105,7 +105,8 @@ fn rules_in_rules_may_differ_if_they_end() {
         }
         custom_vjp(x, |x| x * x, |x| (ending(x, n - 1), x), move |x, ct| ct * x * f64::from(n))
     }
-    // The gradient of the square of `ending(x, 1)` is 2 y x. Here, y is a plain square, so the derivative is 6 x^2.
+    // The gradient of y^2 for y = `ending(x, 1)` is 2 y x. In this gradient, y is the plain square x^2, so the second
+    // derivative is 6 x^2.
     check(|x| grad(x, |x| grad(x, |x| ending(x, 1).square())), 3.0, &[&[54.]]);
 }
 

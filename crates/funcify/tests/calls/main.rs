@@ -119,7 +119,8 @@ fn integers_have_no_cotangents() {
     check(program, [1.0, 2.0], &[&[45.], &[6.], &[30., 30.], &[45.], &[60. + 45.], &[0.]]);
 }
 
-/// Any of the arguments may have lanes. The cotangent of an argument without lanes is summed over the lanes.
+/// Each argument may have lanes or not. The cotangent of an argument without lanes is summed over the lanes of the
+/// others.
 #[test]
 fn lanes() {
     let xs = [1.0, 2.0, 3.0];

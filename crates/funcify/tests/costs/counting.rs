@@ -54,7 +54,7 @@ impl CountingBackend {
         CountedTensor(tensor, Arc::new(Bytes(bytes, self.0.clone())))
     }
 
-    /// Returns the number of runs of each op's kernel since the last call, and resets the counters.
+    /// Returns the number of runs of each op's kernel since the last call to this method, and resets the counters.
     fn take_counts(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.0.kernels.lock().unwrap())
     }

@@ -158,7 +158,7 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
             let (holds, step) = (|x: Value| x.sin().lt(0.9), |x: Value| x + x.exp());
             if bounded { while_loop_bounded(20, x, holds, step) } else { while_loop(x, holds, step) }
         });
-        // The loop runs at least one step. The condition runs one more time than the body.
+        // With this input, the loop runs at least one step. The condition runs one more time than the body.
         let cost = Cost::measure(&graph, Native, &[number(-0.5)]);
         assert_eq!(
             (cost.run_count("sin"), cost.run_count("exp")),

@@ -94,7 +94,8 @@ fn assert_close(found: &HostTensor, expected: &[f64]) {
     }
 }
 
-/// Checks the outputs, the final states (in order), the gradients, and, if the layer has a stepper, its steps.
+/// Checks that the layer returns the `expected` outputs and final states, in this order. Also checks its gradients and,
+/// if it has a stepper, its steps.
 pub(super) fn assert_agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
     let numbers = build_inputs(layer, steps);
     let results = evaluate(&layer.graph, &numbers.arguments).unwrap();

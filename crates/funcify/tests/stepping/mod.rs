@@ -27,7 +27,7 @@ fn sizes(dims: &[Dim], steps: usize) -> Vec<usize> {
     dims.iter().map(|dim| dim.value(&sizes).unwrap() as usize).collect()
 }
 
-/// Returns the step axis, whose size contains the symbol `T`.
+/// Returns the step axis, whose size contains the symbol `T`, or `None` if there is no such axis.
 fn axis_of(dims: &[Dim]) -> Option<usize> {
     dims.iter().position(|dim| dim.symbols().iter().any(|symbol| symbol.name() == "T"))
 }

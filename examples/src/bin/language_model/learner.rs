@@ -11,7 +11,8 @@ use rand::{Rng, SeedableRng};
 
 use crate::text::Batch;
 
-/// Weights by name, in PyTorch's layout, where linear maps are `[to, from]`. Files have this layout in both frameworks.
+/// Weights by name, in PyTorch's layout, where the weight of a linear map is `[outputs, inputs]`. Files have this
+/// layout in both frameworks.
 pub(crate) type Weights = BTreeMap<String, HostTensor>;
 
 /// The number of tokens. A token is a byte.
@@ -23,7 +24,7 @@ pub(crate) const EPSILON: f64 = 1e-5;
 /// The loop implementation that a model uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
-    /// The layer of funcify, which is a single op of the framework's autodiff.
+    /// funcify's layer, which is a single op of the framework's autodiff.
     Plugin,
     /// A loop over the framework's ops, whose autodiff records every op of every step.
     Own,

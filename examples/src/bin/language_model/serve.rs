@@ -113,7 +113,7 @@ fn answer_all<B: Backend>(mut served: ServedModel<B>, limits: Limits, lines: &Re
             match line {
                 Ok(line) => {
                     count += 1;
-                    // A newline precedes the line, so that there is always a byte to read.
+                    // A newline precedes the line, so that even an empty line has a byte to read.
                     let unread = line.bytes().rev().chain([b'\n']).collect();
                     streams.push(Stream { number: count, unread, answer: Vec::new() });
                     places.push(None);

@@ -44,8 +44,8 @@ impl Network {
     }
 }
 
-/// Builds the graph that integrates from a start `[B,2]`, and returns the point after each step, `[T,B,2]`. The
-/// network's weights are in Candle's layout.
+/// Builds the graph that integrates from a start `[B,2]`. Its output is the point after each step, `[T,B,2]`. The
+/// network's weights are inputs, in Candle's layout.
 fn integrator(hidden: usize, step: f64, steps: usize) -> funcify::Result<Graph> {
     Graph::build("integrator", |g| {
         let start = g.input("start", "f32[B,2]");

@@ -89,7 +89,7 @@ fn ids_and_states_that_do_not_fit_are_refused() {
     let error = model.forward(&tokens(1, 3, 11).i(0).unwrap(), &mut state).unwrap_err().to_string();
     assert!(error.contains("[batch, steps]") && error.contains("u32[3]"), "{error}");
     assert!(model.forward(&tokens(1, 0, 11), &mut state).unwrap_err().to_string().contains("u32[1,0]"));
-    // A batch of two sequences does not match the state of a single sequence.
+    // A batch of two sequences is rejected, because the state belongs to a single sequence.
     assert!(model.forward(&tokens(2, 3, 11), &mut state).is_err());
     assert_eq!(state.pos, 0);
     state.blocks.pop();

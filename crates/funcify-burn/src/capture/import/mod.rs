@@ -75,7 +75,7 @@ impl Env {
         Ok(())
     }
 
-    /// Binds the results of an op to their values.
+    /// Binds the results of an op to these values, after checking the types of the values.
     fn bind(&self, at: &Place, op: &OperationIr, values: Vec<Value>) -> Result<()> {
         for (tensor, value) in op.outputs().zip(values) {
             let value = self.check_type(at, op, tensor, value)?;
@@ -141,7 +141,8 @@ impl Env {
         Some((left, if is_mixed { right.cast(left.dtype()) } else { right }))
     }
 
-    /// Checks a result against the type that Burn recorded, and returns it.
+    /// Casts an integer result to the dtype that Burn recorded, and checks that the result has the recorded type.
+    /// Returns the result.
     fn check_type(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
         let Some(dtype) = dtype_of(tensor) else {
             let what = format!("Burn's op `{}` with a {:?} result", op_name(op), tensor.dtype);
@@ -196,7 +197,7 @@ fn float_of(scalar: &ScalarIr) -> f64 {
     }
 }
 
-/// Wraps the value of an op with a single result.
+/// Returns the list of result values for an op with a single result.
 fn one(value: Value) -> Imported {
     Some(vec![value])
 }

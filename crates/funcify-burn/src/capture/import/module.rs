@@ -7,8 +7,8 @@ use funcify_core::{DType, Shape, Value, full, iota, select};
 use super::numeric::at_least;
 use super::{Env, Imported, float_of, number, one, shape, sizes};
 
-/// Computes an op's convolution without its bias. This is a macro because Burn has different op types for 1D and 2D
-/// convolutions.
+/// Computes the convolution of an op, without adding the bias. This is a macro because Burn has different op types for
+/// 1D and 2D convolutions.
 macro_rules! convolve {
     ($env:expr, $op:expr) => {{
         let options = ConvOptions {
@@ -58,7 +58,7 @@ pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Imported {
     })
 }
 
-/// Adds the bias, if the op has one.
+/// Adds the bias of an op to `x`, if the op has one. Returns `None` if the value of the bias is unknown.
 fn add_bias(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     match bias {
         None => Some(x),

@@ -27,9 +27,9 @@ pub(super) fn cases() -> Cases {
             row([1f32, 10., 100., 1000., f32::INFINITY]),
         ])
         .gives([("out", row([111f32, 110., 100., f32::INFINITY, f32::INFINITY]))]),
-        // Computes the longest path, which may start at any position `i` with length `start[i]` and then adds all
-        // later steps. The longest path starts at position 1 and has length 4 + 1 + 2 = 7, so these three terms have
-        // gradient 1. Paths from positions 0, 2 and 3 have lengths 6, 5 and 6.
+        // Differentiates the length of the longest path. A path may start at any position `i` with length `start[i]`,
+        // and takes all later steps. The longest path starts at position 1 and has length 4 + 1 + 2 = 7, so these three
+        // terms have gradient 1. Paths from positions 0, 2 and 3 have lengths 6, 5 and 6.
         case("gradient_of_a_longest_path", |g| {
             let (step, start) = (g.input("step", "f32[T]"), g.input("start", "f32[T]"));
             let combine = |(s, b): (Value, Value), (t, c): (Value, Value)| (s + t, (b + t).maximum(c));

@@ -44,7 +44,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([7f32, 4., 3.]), row([5f32, 6., 7., 2.])])
         .gives([("grad_xs", row([0f32, 6., 10.])), ("grad_rows", row([1f32, 0., 0., 1. + 3. + 12.]))]),
-        // One lane has a negative number of steps.
+        // One lane has a negative trip count.
         case_of(
             "negative_count_of_a_lane",
             Graph::build("counted", |g| {

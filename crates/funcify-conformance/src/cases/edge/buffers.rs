@@ -5,7 +5,8 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Runs three steps over the rows 0 to 7. Each step reads taps 0 and 1, and writes x0 + 2 x1 to tap 1.
+        // Runs three steps over a buffer that holds the numbers 0 to 7. Each step reads taps 0 and 1, and writes x0 + 2
+        // x1 to tap 1.
         weighted("reads_zero_one_writes_one", [0, 1], [1]),
         // The same loop with all taps shifted by -1 has the same result.
         weighted("reads_minus_one_zero_writes_zero", [-1, 0], [0]),
@@ -20,8 +21,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([zero_to_seven()])
         .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
-        // A mit-mot and a mit-sot in the same loop. The state's update uses the buffer's row as it was before the
-        // step's write.
+        // A mit-mot and a mit-sot in the same loop. The next row of the state is the sum of its two previous rows and
+        // the buffer's row at tap 0. After the first step, this row is one that the previous step wrote.
         case_on("mit_mot_and_mit_sot", [("rows: f32[8]", zero_to_seven()), ("init: f32[2]", row([1f32, 1.]))])
             .runs(|[rows, init]| {
                 let mut loop_ = Recurrence::new();
@@ -90,7 +91,8 @@ pub(super) fn cases() -> Cases {
             ("cd", row([1f32, 3., 10.])),
             ("old_f", row([1f32, 2., 3.])),
         ]),
-        // Each step of this loop adds the previous row, which is a matrix. The sizes are only known at run time.
+        // Each step adds the previous row of the buffer to the current row. The rows are matrices whose sizes are known
+        // only at run time.
         case("buffer_of_matrices_with_symbolic_sizes", |g| {
             let rows =
                 sweep(&mut Recurrence::new(), g.input("rows", "f32[T+1,B,2]"), [0, 1], [1], [], |[], [x0, x1]| {

@@ -113,7 +113,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { y: x }
             })
             .gives([("y", scalar(1f32))]),
-        // Each branch is a loop.
+        // Each branch of the `cond` is a loop.
         case_on("choice_of_loops", [("n: i64[]", scalar(0i64)), ("xs: f32[T]", row([4f32, 1.]))])
             .runs(|[n, xs]| {
                 let sum = || scan(xs.index(0, 0), xs, |sum, x| (sum + x, ())).0;
@@ -136,14 +136,14 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Starts with 7, and adds the integers of a range with constant bounds. For an empty range, the result is 7.
+/// Adds the integers of a range with constant bounds to 7. For an empty range, the result is 7.
 fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case_on(format!("fori_over_constants_{name}"), [("init: i64[]", scalar(7i64))])
         .runs(|[init]| outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) })
         .gives([("sum", scalar(sum))])
 }
 
-/// Adds the integers of a range whose bounds are inputs.
+/// Adds the integers of a range whose bounds are inputs to 7.
 fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case(format!("fori_over_inputs_{name}"), |g| {
         let (lower, upper) = (g.input("lower", "i64[]"), g.input("upper", "i64[]"));
@@ -185,7 +185,7 @@ fn switch_by_other_integers(index: HostTensor) -> OneCase {
     .gives([("y", scalar(2f32))])
 }
 
-/// Runs a while loop whose bound may end it although the condition still holds.
+/// Runs a while loop that may reach its bound while its condition still holds.
 fn while_with_a_bound(bound: i64, n: i64) -> OneCase {
     case(format!("while_with_bound_{bound}"), |g| {
         outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }

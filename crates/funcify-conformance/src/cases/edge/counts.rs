@@ -113,7 +113,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a loop of seven steps with an unroll hint. The result must be the same for every factor.
+/// Builds a loop of seven steps with an unroll hint. The result must be the same for every unroll factor.
 fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
@@ -125,7 +125,7 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
 }
 
 /// Builds a loop with an unroll hint and a trip count that is known only at run time. The result must be the same for
-/// every factor.
+/// every unroll factor.
 fn unroll_hint_over_a_symbolic_length(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);

@@ -43,11 +43,11 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
         .fails("Rows"),
-        // Reads row 3 of a trace with two rows.
+        // Reads row 3 of a trace that has only two rows.
         part_of_a_trace("row_of_a_shorter_trace", |ys| ys.index(0, 3)),
-        // Reads row -5 of a trace with two rows.
+        // Reads row -5 of a trace that has only two rows.
         part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5)),
-        // Reads rows 1 to 3 of a trace with two rows.
+        // Reads rows 1 to 3 of a trace that has only two rows.
         part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4)),
         // The kernel has five elements, but the axis has only T = 3.
         {
@@ -110,7 +110,7 @@ fn counting(g: &Builder, steps: funcify::Dim) -> Value {
     repeated(Recurrence::new().steps(steps), g.input("init", "f32[]"), |old| old + 1.0)
 }
 
-/// Reads rows that do not exist from the trace of a cumulative sum.
+/// Builds a case that reads rows that do not exist from the trace of a cumulative sum.
 fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> OneCase {
     case_on(name, [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2.]))])
         .runs(|[init, xs]| {

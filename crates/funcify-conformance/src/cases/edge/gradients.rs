@@ -152,7 +152,7 @@ pub(super) fn cases() -> Cases {
                 grad(x, |x| grad(x, value))
             })
             .gives([("out", scalar(42f32))]),
-        // A branch that does not run must not contribute, even if its gradient is undefined.
+        // A branch that does not run must not contribute to the gradient, even if its own gradient is undefined.
         case_on("gradient_of_an_untaken_branch", [("x: f32[]", scalar(0f32))])
             .runs(|[x]| grad(x, |x| cond(x.gt(0.0), || x.sqrt(), || x * 0.0)))
             .gives([("out", scalar(0f32))]),
@@ -178,8 +178,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([-1i32, 0, 1, 7]), row([2f32, 3., 4., 5.])])
         .gives([("out", row([4f32, 6., 3., 3.]))]),
-        // A finished lane must not contribute to the steps that other lanes still run. Each lane computes sqrt(x - 1)
-        // while x exceeds 1. The values are 5 -> 2 -> 1 and 1, and the gradients are 1/4 * 1/2 and 1.
+        // The steps that other lanes still run must not affect the gradient of a finished lane. Each lane computes
+        // sqrt(x - 1) while x exceeds 1. The values are 5 -> 2 -> 1 and 1, and the gradients are 1/4 * 1/2 and 1.
         case_on("gradient_of_ended_lanes", [("xs: f32[2]", row([5f32, 1.]))])
             .runs(|[xs]| grad(xs, |xs| vmap(xs, |x| while_loop(x, |x| x.gt(1.0), |x| (x - 1.0).sqrt())).sum(0)))
             .gives_dynamic([("out", row([0.125f32, 1.]))]),
@@ -244,7 +244,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 0., 100.])),
             ("out_1_1", row([0f32, 10., 0.])),
         ]),
-        // Computes a gradient per lane, and the gradient of a sum over lanes. d(x0 w^2 + x1 w + x2)/dw = 2 x0 w + x1.
+        // Computes a gradient for each lane, and the gradient of a sum over lanes. d(x0 w^2 + x1 w + x2)/dw = 2 x0 w +
+        // x1.
         {
             fn loss(w: Value, xs: Value) -> Value {
                 scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0

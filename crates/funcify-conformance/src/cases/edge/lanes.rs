@@ -15,7 +15,7 @@ pub(super) fn cases() -> Cases {
         case_on("lanes_of_lanes_of_a_choice", [("p: bool[A]", row([true, false])), ("x: f32[B]", row([1f32, 2., 3.]))])
             .runs(|[p, x]| outputs! { y: vmap(p, |p| vmap(x, |x| cond(p, || x, || -x))) })
             .gives([("y", tensor([2, 3], [1f32, 2., 3., -1., -2., -3.]))]),
-        // Each lane has its own index, which is clamped.
+        // Each lane has its own branch index, which is clamped if it is out of range.
         case_on(
             "lanes_with_a_clamped_index",
             [("index: i32[B]", row([-5i32, 0, 1, 2, 9])), ("x: f32[]", scalar(2f32))],
@@ -30,7 +30,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), row([1f32, 2.]), scalar(7f32)])
         .gives([("y", row([7f32, 7.])), ("shared", row([8f32, 8.]))]),
-        // Each lane has its own bounds. One of the ranges is empty.
+        // Each lane loops over its own range. One of the ranges is empty.
         case_on("lanes_that_count", [("lower: i64[B]", row([0i64, 3, 5])), ("upper: i64[B]", row([4i64, 5, 2]))])
             .runs(|[lower, upper]| {
                 let sum =

@@ -13,8 +13,8 @@ pub(super) fn cases() -> Cases {
         text("state_under_another_name", include_str!("programs/state_by_another_name.fir"))
             .on([row([1f32, 2., 3.]), scalar(10f32)])
             .gives([("ys", row([10f32, 22., 39.])), ("last", scalar(16f32))]),
-        // Hebbian weights: each step adds two outer products, one of the state before its update, and one of the state
-        // after its update.
+        // Hebbian weights: each step adds an outer product to each of two matrices, one computed from the state before
+        // its update, and one from the state after its update.
         {
             let zeros = || tensor([2, 2], [0f32; 4]);
             text("sums_of_products_before_and_after_a_step", include_str!("programs/strip_copies.fir"))
@@ -33,7 +33,7 @@ pub(super) fn cases() -> Cases {
                     ("last", row([4f32.sin()])),
                 ])
         },
-        // `not` of an integer is bitwise, even if the integer is the cast of a boolean.
+        // `not` of an integer is bitwise, even if the integer was cast from a boolean.
         text("bits_that_a_mask_lacks", include_str!("programs/integer_not.fir"))
             .on([row([1f32, -2., 3.]), scalar(0f32)])
             .gives([("ys", row([-2f32, -1., -2.])), ("last", scalar(2f32)), ("j", scalar(-2i64))]),

@@ -36,7 +36,7 @@ pub(super) fn cases() -> Cases {
             })
             .gives(outputs)
         },
-        // The gradient of a captured weight sums over all steps, including those of inner loops.
+        // The gradient of a captured weight is a sum over all steps, including those of inner loops.
         case("gradient_of_a_weight_in_every_step", |g| {
             let (w, xs) = (g.input("w", "f32[]"), g.input("xs", "f32[4]"));
             let add = |w: Value| scan_with(ScanOptions::new().length(5), w.zeros_like(), (), |c, ()| (c + w, ())).0;

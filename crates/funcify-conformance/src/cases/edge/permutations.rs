@@ -37,7 +37,8 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     case(name, program).on(inputs).gives((0..COUNT).map(|index| (format!("last{index}"), scalar(last[index]))))
 }
 
-/// Permutes states instead of carries. Their traces show each step.
+/// Builds a loop like that of [`permuted_carries`], but with states. The traces of the states show the result of each
+/// step.
 fn permuted_states(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();

@@ -34,7 +34,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Differentiates seven steps of c * w + x. The gradient of x[t] is a power of w. The gradient of w is computed by
+/// Differentiates seven steps of c = c * w + x. The gradient of x[t] is a power of w. The gradient of w is computed by
 /// Horner's rule.
 fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> OneCase {
     let policy = policy.clone();

@@ -378,7 +378,8 @@ fn until_downward(g: &Builder) -> Value {
     sums[0] + sums[1] * sums[2]
 }
 
-/// Squares elementwise while the sum is below 100. In the cases, one lane computes `x^8` and the other `x^2`.
+/// Squares the elements of a vector while their sum is below 100. In the cases, one lane computes `x^8` and the other
+/// `x^2`.
 fn powers() -> Result<Graph, funcify::Error> {
     Graph::build("powers", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c))
 }

@@ -12,7 +12,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3.])])
         .gives([("trace", row([10f32, 20., 30., 100., 200.]))]),
-        // The arguments of the body are in the order of the taps, -1 and -3. Computes x1 + 10 x3 from 1, 2, 3.
+        // The arguments of the body are in the order of the taps, -1 and -3. Each step computes s[t-1] + 10 s[t-3], and
+        // the initial rows are 1, 2, 3.
         case_on("unsorted_state_taps", [("init: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[init]| {
                 let trace =
@@ -36,7 +37,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { ys }
             })
             .gives([("ys", row([41f32, 52., 63.]))]),
-        // The sequence is 1 to 5, with taps -2 and -1. The first step reads 1 and 2. A tap 0 would read 3.
+        // The sequence is 1 to 5. The first step reads 1 and 2 through the taps -2 and -1, and 3 through a tap 0.
         case("sequence_taps_without_zero", |g| {
             let mut loop_ = Recurrence::new();
             let xs = g.input("xs", "f32[T]");

@@ -108,7 +108,8 @@ impl Cell {
     }
 }
 
-/// Starts with hidden 0 and gates 1, 2, 3, and runs over 1, 10, 100, 1000. `hidden` takes the values 1, 21, 321, 1321.
+/// Runs a cell with `hidden` 0 and gates 1, 2, 3 over the sequence 1, 10, 100, 1000. `hidden` takes the values 1, 21,
+/// 321, 1321.
 fn derived(name: &str, program: impl FnOnce(&Builder) -> crate::cases::Outputs) -> OneCase {
     case(name, program)
         .on([scalar(0f32), scalar(1f32), scalar(2f32), scalar(3f32), row([1f32, 10., 100., 1000.])])

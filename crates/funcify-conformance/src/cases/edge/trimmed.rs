@@ -25,7 +25,7 @@ pub(super) fn cases() -> Cases {
         case("trimmed_last_4_of_two_steps", |g| last_rows_of_sum(g, false, Returned::Last(4)))
             .on([row([1f32, 2.]), row([10f32])])
             .fails("Rows"),
-        // The loop must return the last three ys, but has only two, so the call is rejected as well.
+        // The loop must return the last three ys, but computes only two, so the call is rejected as well.
         text(
             "trimmed_last_3_of_two_ys",
             "fn @edge(%xs: f32[T]) {
@@ -87,7 +87,8 @@ fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: Host
     case(name, |g| last_rows_of_sum(g, reverse, returned)).on([xs, row([10f32])]).gives([("rows", rows)])
 }
 
-/// Returns the last rows of ys, of a mit-sot and of a full buffer, and a carry, from the same loop.
+/// Builds a loop that returns the last rows of its ys, of a mit-sot and of a full buffer, and the last value of a
+/// carry.
 fn every_kind_of_buffer(down: bool, ys: HostTensor, trace: HostTensor, sums: HostTensor, carry: f32) -> OneCase {
     let (suffix, order, before, written) =
         if down { ("_down", ", order=down", "t+3", "t") } else { ("", "", "t-3", "t+1") };

@@ -23,8 +23,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // Runs five steps of p/2 + a^2, and differentiates the last two. The gradient is 2 a for the last step, and a
-        // for the step before it.
+        // Runs five steps of p = p/2 + a^2, and differentiates the last two. The gradient is 2 a for the last step, and
+        // a for the step before it.
         case("truncated_to_two_of_five_steps", |g| {
             let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
             let options = ScanOptions::new().truncate(2);
@@ -84,7 +84,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([2f32, 3., 4., 5., 9.])])
         .gives([("out", row([1f32, 0., 0., 24., 1.]))]),
-        // Runs four steps of x[t] * x[t+1], and differentiates only the last two.
+        // Runs four steps that compute x[t] * x[t+1], and differentiates only the last two.
         case("truncated_sequence_with_taps", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 stencil(Recurrence::new().truncate(2), xs, [0, 1], |[a, b]| a * b).sum(0)

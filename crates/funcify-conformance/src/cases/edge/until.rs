@@ -45,8 +45,8 @@ pub(super) fn cases() -> Cases {
             ("total", row([4f32, 20., 1., 10.])),
             ("ones", row([2f32, 4., 1., 3.])),
         ]),
-        // A while loop contains a branch, which contains a loop with an early exit. The value is 1, then
-        // 2 + 6 + 12 = 20, 40 and 80.
+        // A while loop contains a branch, which contains a loop with an early exit. The carry y takes the values 1, 2 +
+        // 6 + 12 = 20, 40 and 80.
         case("until_in_a_choice", |g| {
             let xs = g.input("xs", "f32[T]");
             let product = |start: Value| scan_until(start, xs, |p, x| (p * x, p * x, (p * x).gt(10.0))).1.sum(0);
@@ -104,7 +104,8 @@ fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
     })
 }
 
-/// Computes [`sums`]. The step that reaches the exit condition is still completed, and all traces include its row.
+/// Computes the [`sums`] of a sequence. The step that reaches the exit condition is still completed, and all traces
+/// include its row.
 fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase {
     let program = |g: &Builder| {
         let (last, (sums, squares)) = sums(g, ScanOptions::new());
@@ -172,7 +173,8 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
     let xs = if down { [50f32, 60., 5., 2., 1.] } else { [1f32, 2., 5., 60., 50.] };
     let inputs = vec![row(xs), row([-1f32]), row([10f32, 20.]), row([1f32; 6]), scalar(0f32)];
     let outputs = match down {
-        // The rows of b are 10, 20, 11, 22, 16. The carry adds 20, 11 and 22.
+        // The rows of b are 10, 20, 11, 22, 16. In each step, the carry c accumulates the previous row of b: 20 + 11 +
+        // 22 = 53.
         false => [
             ("ys", row([1f32, 4., 25.])),
             ("a", row([-1f32, 0., 2., 7.])),
@@ -180,7 +182,8 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
             ("m", row([1f32, 2., 3., 4., 1., 1.])),
             ("c", scalar(53f32)),
         ],
-        // In execution order, the rows of b are 20, 10, 21, 12, 26. The carry adds 10, 21 and 12.
+        // In execution order, the rows of b are 20, 10, 21, 12, 26. In each step, the carry c accumulates the previous
+        // row of b: 10 + 21 + 12 = 43.
         true => [
             ("ys", row([25f32, 4., 1.])),
             ("a", row([7f32, 2., 0., -1.])),

@@ -72,8 +72,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Applies odd functions, which keep the sign of a zero, and functions that round a number to zero, which keep its
-/// sign.
+/// Applies odd functions and rounding functions to zeros, and rounding functions to small numbers. A zero must keep its
+/// sign, and so must a number that is rounded to zero.
 fn signs_of_zeros(name: &str, dtype: DType) -> OneCase {
     let tensor = |elements: HostTensor| elements.cast(dtype);
     let signs = [f64::NEG_INFINITY, f64::INFINITY];

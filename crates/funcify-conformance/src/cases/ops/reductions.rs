@@ -8,8 +8,8 @@ use super::*;
 /// The magnitude of the terms that cancel in sums.
 pub(super) const SUMS: f64 = 0.1;
 
-/// Elements with intermediate results that overflow f16. The product of the first row is 0.008, and the sum of the
-/// second row is zero.
+/// Rows whose product or sum has intermediate results that overflow f16. The product of the first row is 0.008, and the
+/// sum of the second row is zero.
 const TOO_LARGE: [[f64; 4]; 2] = [[1e4, 80.0, 1e-4, 1e-4], [6e4, 6e4, -6e4, -6e4]];
 
 pub(super) fn cases() -> Cases {

@@ -23,7 +23,7 @@ pub(super) const PROGRAMS: Programs = &[
             (c + x, stack(&[two, two - 3.0], 0))
         }))
     }),
-    // The program does not return all ys.
+    // The body has two ys, but the program returns only one of them.
     &program(&["unused_result"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, (ys, _)) = scan(init, xs, |c, x| {
             let ghost = x.matmul(w);

@@ -1,7 +1,7 @@
 //! `cumulative`: a running sum, product, maximum or minimum along an axis.
 //!
 //! The op corresponds to JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` of the result combines elements
-//! 0 to `i` of the operand or, in reverse, the elements from `i` to the last. Integers wrap. A running maximum or
+//! 0 to `i` of the operand or, in reverse, the elements from `i` to the end. Integers wrap. A running maximum or
 //! minimum is NaN at the first NaN and at all later elements.
 
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Cumulative {
         results.collect()
     }
 
-    /// Returns an equivalent associative scan along axis 0.
+    /// Returns the equivalent associative scan, which combines the elements along axis 0.
     fn as_scan(&self, x: Value) -> Result<AssociativeScan, Failed> {
         let row = x.ty().with_shape(x.shape().without(self.axis));
         let params = ["a", "b"].map(|name| (name.to_string(), row.clone()));

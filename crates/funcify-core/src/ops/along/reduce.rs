@@ -99,7 +99,7 @@ impl ReduceKind {
         }
     }
 
-    /// Returns the monoid whose binary op is `op` on values of this dtype, if there is one.
+    /// Returns the monoid whose binary op is `op` on values of this dtype, or `None` if there is none.
     pub fn of(op: Binary, dtype: DType) -> Option<ReduceKind> {
         let kinds = Self::TABLE.map(|(_, kind)| kind);
         let of_type = |kind: &ReduceKind| matches!(kind, ReduceKind::Any | ReduceKind::All) == (dtype == DType::Bool);
@@ -222,8 +222,8 @@ impl Reduce {
         }
     }
 
-    /// Returns a mask of the elements that equal the extremum. If an extremum is NaN, the mask includes all elements of
-    /// its reduction.
+    /// Returns a mask of the elements that equal the extremum. If an extremum is NaN, the mask includes all elements
+    /// that were reduced to it.
     fn passes(&self, x: Value, y: Value) -> Value {
         let y = self.broadcast_back(y, x);
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
@@ -231,7 +231,7 @@ impl Reduce {
 
     /// Divides `whole` equally among the elements that equal the extremum. The quotient is NaN if the extremum is NaN.
     fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
-        // An empty reduction has a count of 0, so `maximum` avoids a division by zero.
+        // The count of an empty reduction is 0. `maximum` avoids a division by zero.
         let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
         select(y.is_nan(), f64::NAN, whole / count)
     }
@@ -247,8 +247,9 @@ impl Reduce {
         y.reshape(ones).broadcast_to(shape)
     }
 
-    /// Computes, for each element, the product of all other elements of its reduction, from the cumulative products
-    /// before and after it. This needs no division, so derivatives of every order are correct at zeros.
+    /// Computes, for each element, the product of all other elements that are reduced together with it, from the
+    /// cumulative products before and after it. This needs no division, so derivatives of every order are correct at
+    /// zeros.
     fn products_of_others(&self, x: Value) -> Value {
         let shape = x.shape();
         let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));

@@ -38,13 +38,13 @@ impl Attributes {
         Attributes::default()
     }
 
-    /// Adds a number, a polynomial or a word.
+    /// Adds an attribute that holds a number, a polynomial or a word.
     pub fn with(mut self, key: &str, value: impl Into<Dim>) -> Self {
         self.0.push((key.to_string(), Attribute::Dim(value.into())));
         self
     }
 
-    /// Adds a list.
+    /// Adds an attribute that holds a list.
     pub fn with_list(mut self, key: &str, values: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
         let values = values.into_iter().map(Into::into).collect();
         self.0.push((key.to_string(), Attribute::List(values)));
@@ -176,7 +176,8 @@ impl Attributes {
         row.map(|(_, value)| *value).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Removes a flag and returns its value. `no` and `yes` are the words for `false` and `true` in the text form.
+    /// Removes an attribute that is a flag, and returns its value. `no` and `yes` are the words for `false` and `true`
+    /// in the text form.
     pub(in crate::ops) fn take_flag(&mut self, key: &str, [no, yes]: [&str; 2]) -> Result<bool, String> {
         let word = self.take_word(key)?;
         let is_known = word == no || word == yes;

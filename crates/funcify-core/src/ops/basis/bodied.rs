@@ -26,7 +26,7 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Returns, for each body, which parameters depend on the operands in `wrt`.
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>>;
 
-    /// Returns the sizes of the op, except those in its attributes and in the types of its bodies.
+    /// Returns the sizes that the op uses or binds, except those in its attributes and in the types of its bodies.
     fn sizes(&self) -> OwnSizes<'_>;
 
     /// Returns a copy of the op with dimensions substituted for the symbols in its [`sizes`](Bodied::sizes).
@@ -35,21 +35,21 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Returns the number of steps for operands of these types, or `None` if the op is not a loop.
     fn steps(&self, operands: &[&TensorType]) -> Option<StepCount>;
 
-    /// Returns `true` if the batching rule is valid for ragged lanes, whose sizes differ. `types` are the types of one
-    /// lane.
+    /// Returns `true` if the batching rule is valid for ragged lanes, that is, lanes of different sizes. `types` are
+    /// the types of one lane.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
     /// Adds the op to a forward pass. `wrt` marks the operands for which the backward pass will compute cotangents.
     fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed>;
 }
 
-/// An op with bodies that can be printed in text form.
+/// An op that has bodies and can be printed in text form.
 pub(crate) trait Printable {
     /// Returns the contents of the op's text for these operands.
     fn form(&self, operands: &[ValueId]) -> Form;
 }
 
-/// An op with bodies that can be pruned to the parts that some of its results need.
+/// An op that has bodies and can be pruned to the parts that some of its results need.
 pub(crate) trait Prunable {
     /// Returns which operands the marked results need. Adds the needed parts of each body to `bodies`.
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool>;
@@ -133,7 +133,7 @@ impl Op {
         self.bodied().map_or_else(|| self.clone(), |op| op.with_bodies(bodies))
     }
 
-    /// Returns the sizes of the op, except those in its attributes and in the types of its bodies.
+    /// Returns the sizes that the op uses or binds, except those in its attributes and in the types of its bodies.
     pub(crate) fn sizes(&self) -> OwnSizes<'_> {
         match self {
             Op::BindSize(BindSize { size }) => OwnSizes { bound_after: Some(size), ..OwnSizes::default() },
@@ -201,7 +201,7 @@ impl Op {
     }
 }
 
-/// Replaces the leading bodies with the new ones, and keeps the remaining bodies.
+/// Returns the old bodies, with the leading ones replaced by the new bodies.
 pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))

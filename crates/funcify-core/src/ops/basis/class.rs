@@ -1,9 +1,9 @@
-//! Properties of ops that passes query: the class of an op, and how its results depend on its operands.
+//! The properties of an op that the passes query: its class, and how its results depend on its operands.
 //!
-//! Each property is stated explicitly for every op, never by a default. Matches list all ops, unless the class alone
-//! determines the property: for example, the lanes of an elementwise op are independent, and data movement computes
-//! nothing. Properties that depend on an op's attributes are defined in the op's own file. A new op therefore compiles
-//! only when all these matches, and the passes that match on classes, handle it.
+//! Each property is stated explicitly for every op, never by a default. The `match` expressions list all ops, unless
+//! the class alone determines the property: for example, the lanes of an elementwise op are independent, and data
+//! movement computes nothing. Properties that depend on an op's attributes are defined in the op's own file. A new op
+//! therefore compiles only when all these expressions, and the passes that match on classes, handle it.
 
 use smallvec::{SmallVec, smallvec};
 

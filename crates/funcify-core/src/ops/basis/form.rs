@@ -41,7 +41,8 @@ pub(crate) enum Bodies {
     },
 }
 
-/// The spellings of all ops with bodies: one for each op in `Op::bodied`.
+/// The spellings of all ops with bodies: one for each op in `Op::bodied`, except that a call has one for each kind of
+/// rule.
 const SPELLINGS: [&Spelling; 7] = [
     &Scan::SPELLING,
     &Switch::SPELLING,
@@ -53,7 +54,7 @@ const SPELLINGS: [&Spelling; 7] = [
 ];
 
 impl Spelling {
-    /// Returns the spelling of the op called `name`.
+    /// Returns the spelling of the op called `name`, or `None` if no op with bodies has this name.
     pub(crate) fn of(name: &str) -> Option<&'static Spelling> {
         let all = SPELLINGS.into_iter();
         #[cfg(test)]
@@ -124,7 +125,7 @@ pub(crate) struct Line {
     pub(crate) role: &'static str,
     pub(crate) site: Site,
     pub(crate) source: Source,
-    /// The name of the source as written, and its position in the text.
+    /// The name of the source as it is written in the text, and its position there.
     pub(crate) named: (String, Site),
     /// A tap for each parameter.
     pub(crate) taps: Vec<Tap>,
@@ -141,7 +142,7 @@ pub(crate) enum Source {
 /// An optional tap, such as `[t+1]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Tap {
-    /// The offset from the index of the step.
+    /// The offset from the index of the step, or `None` if the text has no tap.
     pub(crate) row: Option<i64>,
     pub(crate) site: Site,
 }
@@ -210,7 +211,7 @@ impl Form {
         Form { spelling, site, operands, attributes: Attributes::new(), last: Vec::new(), bodies }
     }
 
-    /// Removes attributes with `take` and returns their value. Errors point to the op in the text.
+    /// Reads attributes with `take`, which removes them and returns their value. Errors point to the op in the text.
     pub(crate) fn read<T>(&mut self, take: impl FnOnce(&mut Attributes) -> Result<T, String>) -> Result<T> {
         take(&mut self.attributes)
             .map_err(|expected| self.attributes.rejection(self.site, self.spelling.name, expected))
@@ -272,7 +273,7 @@ mod tests {
 
     pub(in crate::ops) const SPELLINGS: [&Spelling; 2] = [&REPEAT, &SWEEP];
 
-    /// An op with two blocks.
+    /// The spelling of a test op with two blocks.
     const REPEAT: Spelling = Spelling {
         name: "repeat",
         example: "repeat %x {bound=20} {",
@@ -285,7 +286,7 @@ mod tests {
         },
     };
 
-    /// An op with an inline body, whose parameters have roles.
+    /// The spelling of a test op with an inline body, whose parameters have roles.
     const SWEEP: Spelling = Spelling {
         name: "sweep",
         example: "sweep {steps=T} {",

@@ -151,8 +151,8 @@ impl CotangentReach {
     }
 }
 
-/// An op with bodies through which lanes and derivatives can be propagated. Between calls, the methods store the
-/// reached values of the op's bodies in their `bodies` parameter.
+/// An op that has bodies, and propagates lanes and derivatives through them. The methods store the reached values of
+/// each body in `bodies`, and reuse them in the next call.
 pub(crate) trait Connected {
     /// Returns which results are reached from the marked operands.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
@@ -223,7 +223,7 @@ impl While {
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
             // If the condition differs between lanes, the batching rule stops the gradients of the body's float inputs
-            // in finished lanes, so these inputs have lanes.
+            // in finished lanes, so these inputs get lanes.
             let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
             let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();

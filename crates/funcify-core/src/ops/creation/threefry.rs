@@ -92,7 +92,7 @@ pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) 
     bits
 }
 
-/// The number of blocks that a single pass computes.
+/// The number of blocks that [`threefry_words`] computes at once.
 const BLOCKS: usize = 8;
 
 /// Returns the words of `blocks` consecutive blocks for a key, starting at `counter`.

@@ -68,7 +68,7 @@ pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     }
 }
 
-/// Returns the bits of the float just above or just below the float with these bits. That float must not be NaN.
+/// Returns the bits of the float just above or just below the float with the given bits, which must not be NaN.
 fn neighbour(bits: u64, width: u32, upward: bool) -> u64 {
     let sign = 1 << (width - 1);
     match bits & !sign {

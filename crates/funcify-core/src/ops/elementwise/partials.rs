@@ -136,8 +136,8 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
     Some(product)
 }
 
-/// Returns `t` where this operand is chosen, half of `t` where both operands are equal, and NaN where the result is
-/// NaN.
+/// Returns `t` where this operand is chosen, 0 where the other operand is chosen (`other`), half of `t` where both
+/// operands are equal (`both`), and NaN where the result is NaN.
 fn derivative_of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
     let chosen = select(result.is_nan(), f64::NAN, t);
     select(other, 0.0, select(both, t * 0.5, chosen))

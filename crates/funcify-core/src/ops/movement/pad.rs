@@ -74,7 +74,7 @@ impl OpRules for Pad {
         if !value.mapped {
             return emit_lanes(op, &[x, value.value]);
         }
-        // Each lane has its own padding value, so this pads with zeros, and then selects the lane's padding value
+        // Each lane has its own padding value, so the rule pads with zeros, and then selects the lane's padding value
         // outside `x`.
         let inside = op.of(x.full_like(1.0).cast(DType::Bool), constant(false));
         let padded = pad_with_zeros(op, x);

@@ -8,9 +8,9 @@ use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::{Across, Instruction, Op, Operand, Region};
 use funcify_body::float::Float;
 
-/// The maximum number of vectors that a loop may write.
+/// The maximum number of vectors that an iteration may write.
 const MAX_WRITTEN_VECTORS: usize = 512;
-/// The maximum number of vectors that a loop may compute, including the terms of products.
+/// The maximum number of vectors that an iteration may compute, including the terms of products.
 const MAX_COMPUTED_VECTORS: usize = 1024;
 /// The estimated cost, in nanoseconds, of a simple register op, and of one that calls a math function.
 const NS_PER_REGISTER_OP: f64 = 2.0;

@@ -122,7 +122,7 @@ impl Convolution {
         [BLOCK_ROWS.min(self.inner()), (BLOCK_PANELS * width).min(columns.next_multiple_of(width))]
     }
 
-    /// Returns the number of elements that the convolution needs in scratch memory.
+    /// Returns the size of the scratch memory that the convolution needs, in elements.
     fn scratch_len<T: Float, S: Simd>(&self) -> usize {
         let [rows, lanes] = self.block_size::<T, S>();
         (rows + self.results) * lanes
@@ -265,7 +265,8 @@ impl Tap {
         (index < self.count && index * self.step == after).then(|| self.from + index * self.by)
     }
 
-    /// Copies the overlapped operand element for each window position from `start` on, or 0 if there is none.
+    /// Copies the operand element that the window element overlaps at each window position from `start` on, or 0 where
+    /// it overlaps a zero.
     #[inline(always)]
     fn copy<T: Float>(self, to: &mut [T], line: &[T], start: usize) {
         let Tap { first, step, count, from, by } = self;
@@ -305,8 +306,8 @@ fn copy_taps<'t, T: Float>(to: impl Iterator<Item = &'t mut [T]>, taps: &[Tap], 
     }
 }
 
-/// Like [`copy_taps`], but for exactly `N` columns. The gradient of a kernel has many taps, but only as many columns as
-/// the kernel.
+/// Like [`copy_taps`], but for exactly `N` columns. A convolution that computes the gradient of a kernel has many taps,
+/// but only as many columns as the kernel.
 fn copy_few<'t, T: Float, const N: usize>(
     to: impl Iterator<Item = &'t mut [T]>,
     taps: &[Tap],

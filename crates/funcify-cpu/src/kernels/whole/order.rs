@@ -132,7 +132,7 @@ pub(crate) struct Sort {
 }
 
 impl Sort {
-    /// The longest line whose positions fit in 32 bits.
+    /// The size of the longest line whose positions fit in 32 bits.
     pub(super) const MAX_SIZE: usize = u32::MAX as usize;
 
     pub(super) fn run(&self, result: usize, to: &mut [u8], from: &[&[u8]]) {

@@ -73,7 +73,7 @@ impl Scope<'_, '_> {
             }
         }
         let values = || node.inputs.iter().copied().chain([value]);
-        // Leaves these operands to instructions, which fuse them into products and folds.
+        // Leaves ops on deferred products to instructions, which fuse them into products and folds.
         let is_deferred =
             |input: &ValueId| matches!(self.values[input.index()], Some(Value::Products(_) | Value::Outer(..)));
         let is_product = |input: &ValueId| matches!(self.values[input.index()], Some(Value::ElementProduct(..)));
@@ -182,7 +182,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns an operand as a value of a body, in the type of its dtype.
+    /// Returns an operand as a value of a body, in the type in which bodies compute with its dtype.
     fn operand_value(&mut self, index: usize, input: ValueId, operand: &Operand) -> BodyValue {
         let ty = type_in_body(self.graph.ty(input).dtype);
         let open = &mut self.bodies[index];
@@ -269,7 +269,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns an order of a value's axes with the folded axes outermost, so that the fold combines long rows. Returns
-    /// `None` unless the current node folds the value along short innermost axes, and nothing else reads the value.
+    /// `None` unless the current node folds the value along short innermost axes and is its only remaining reader.
     fn order_of_fold(&self, value: ValueId, shape: &[usize]) -> Option<Vec<usize>> {
         let node = self.order.current()?;
         let OpClass::Along(Along::Reduce(reduce)) = node.op.class() else { return None };
@@ -331,7 +331,8 @@ impl Operand {
 }
 
 impl OpenBody {
-    /// Returns the body's value for an element of a tensor, and adds a load if necessary.
+    /// Returns the body's value for the current element of a tensor. Adds a load if the body does not load the tensor
+    /// yet.
     fn load(&mut self, tensor: &Patches, ty: Type) -> BodyValue {
         let at = self.loads.iter().position(|other| other.is_same(tensor)).unwrap_or(self.loads.len());
         if at == self.loads.len() {

@@ -58,7 +58,8 @@ impl Scope<'_, '_> {
         let innermost = self.planner.innermost(self.graph, whole);
         let memory = match (self.joins.whole(whole), &self.places[whole.index()]) {
             (Some(memory), _) => memory,
-            // Steps of a loop also read the output, so the output must have the layout that the loop requires.
+            // Steps of a loop may also read the concatenation, so its destination must have the layout that the loop
+            // requires.
             (None, Some(place)) if place.level == level && innermost.is_none_or(|axis| place.strides[axis] == 1) => {
                 place.clone()
             }

@@ -137,7 +137,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Sets the destination of a value, if it is the result of an op. If the value is a reshape, its operand gets the
-    /// same destination. If the value is a transpose of the rows of a loop, the rows get the transposed destination.
+    /// same destination. If it transposes a result written in parts, that result gets the transposed destination.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),

@@ -91,7 +91,8 @@ impl Scope<'_, '_> {
     }
 
     /// Plans a `take` at static indices as copies, one for each run of consecutive indices, unless a single instruction
-    /// is faster. Rejects indices with more than `MAX_COPIES` runs that an instruction cannot read.
+    /// is faster. Returns an error if there are more than `MAX_COPIES` runs, and no instruction supports indexed reads
+    /// of the tensor.
     pub(super) fn take_static(
         &mut self,
         axis: usize,

@@ -11,7 +11,8 @@ use super::super::type_of;
 use super::*;
 use crate::kernels::whole::WholeKernel;
 
-/// The maximum number of elements of an op that the reference evaluator computes inside a plan.
+/// The maximum number of elements in the operands and results of an op that the reference evaluator computes inside a
+/// plan.
 const MAX_EVALUATED: usize = 1 << 20;
 /// The maximum size of an axis that is folded by one body, which loads all its elements.
 const MAX_UNROLLED: usize = 8;
@@ -26,7 +27,11 @@ impl Scope<'_, '_> {
             return Ok(vec![Some(self.round_result(node, value, result)?)]);
         }
         let result = match node.op.class() {
-            OpClass::Elementwise(_) => None,
+            // Floats that hold integers have no bitwise instructions.
+            OpClass::Elementwise(op) => match self.add_to_body(op, node, value)? {
+                Some(pending) => return Ok(vec![Some(Value::Pending(pending))]),
+                None => None,
+            },
             OpClass::Movement(Movement::Bitcast(_)) => None,
             OpClass::Movement(_) => Some(self.single_result(node, value, name)?),
             OpClass::Indexing(_) => self.single_result(node, value, name).ok(),
@@ -53,7 +58,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns the memory for a value with elements of type `ty`: its target if the target has this type, or new
-    /// memory. In the latter case, [`held_as`](Scope::held_as) must be called on the result.
+    /// memory. In the latter case, the caller must pass the result to [`held_as`](Scope::held_as).
     pub(super) fn typed_target(&mut self, value: ValueId, shape: &[usize], level: usize, ty: Type) -> View {
         match self.planner.representation(self.graph, value) == ty {
             true => self.target(value, shape, level),
@@ -61,7 +66,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the result in the type in which the plan holds `value`.
+    /// Returns `result` if it has the type in which the plan holds `value`, and a converted copy otherwise.
     pub(super) fn held_as(&mut self, value: ValueId, result: View) -> Result<View> {
         if self.planner.representation(self.graph, value) == self.planner.emitter.ty(&result) {
             return Ok(result);
@@ -115,9 +120,6 @@ impl Scope<'_, '_> {
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
             OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => true,
         };
-        let is_half = |value: &ValueId| matches!(self.graph.ty(*value).dtype, DType::F16 | DType::BF16);
-        // A number has different neighbours in f16 or bf16 than in the plan's type.
-        let is_total = is_total && !(matches!(node.op, GraphOp::NextAfter(_)) && node.inputs.iter().any(is_half));
         if !self.planner.is_typed || !is_total {
             return Err(declined());
         }
@@ -186,8 +188,8 @@ impl Scope<'_, '_> {
         Ok(results)
     }
 
-    /// Returns `true` if the reference evaluator can compute an op. Errors of these ops depend only on sizes, so this
-    /// function evaluates the op on zeros.
+    /// Returns `true` if the reference evaluator can compute an op, and the op is not too large. Evaluates the op on
+    /// zeros, because any error depends only on sizes.
     fn evaluates(&self, node: &Node, inputs: &[(View, TensorType)], outputs: &[(View, TensorType)]) -> bool {
         let elements: usize = inputs.iter().chain(outputs).map(|(view, _)| view.len()).sum();
         let zeros = |(view, ty): &(View, TensorType)| HostTensor::zeros(ty.dtype, &view.shape);

@@ -53,8 +53,8 @@ impl AssociativeScanOptions {
 /// once: it has logarithmic depth, and combines about 2n pairs of elements in total.
 ///
 /// The gradient also has logarithmic depth if the result of `combine` depends on its first parameter through
-/// elementwise ops only, as in sums, products, maxima and affine maps. Otherwise, for example for matrix products, the
-/// gradient is a loop.
+/// elementwise ops only, as in sums, products, maxima and affine maps. Otherwise, for example for matrix products, a
+/// loop computes the gradient.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -155,7 +155,7 @@ fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value 
     value.move_axis(axis, 0)
 }
 
-/// Checks associative-c1. Errors name the leaf.
+/// Checks that all leaves have the same number of rows (associative-c1). The error names the leaf that differs.
 fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     let Some((first_name, first)) = leaves.first() else {
         fail_mismatch(at, &[], "the structure of `xs`", "one leaf or more", "no leaves", "scan over a tensor");
@@ -173,7 +173,8 @@ fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     }
 }
 
-/// Checks associative-c2. Errors name the leaf.
+/// Checks that `combine` returns the structure and the types of an element (associative-c2). The error names the leaf
+/// that differs.
 fn check_combined(
     at: &Place,
     params: &[(String, TensorType)],

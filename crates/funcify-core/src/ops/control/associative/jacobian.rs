@@ -2,7 +2,8 @@
 //! number per element. For most pairs, it is zero.
 //!
 //! A transposed Jacobian maps cotangents of the result's leaves to cotangents of the leaves of the first element.
-//! Applying several transposed Jacobians in sequence is equivalent to multiplying them in the order of application.
+//! Applying several transposed Jacobians in sequence is equivalent to applying their product, with the factors in the
+//! order of application.
 
 use super::*;
 

@@ -9,7 +9,7 @@
 //! 1. batches `combine` over all elements and records it once, with the operands `y[t-1]` and `x[t]`;
 //! 2. pulls cotangents of 1 back through it, one leaf at a time, to obtain the Jacobians;
 //! 3. computes all `g[t]` with an associative scan, which is itself differentiable;
-//! 4. pulls the `g[t]` back to obtain the cotangents of the elements and, summed, of the captured values.
+//! 4. pulls the `g[t]` back to obtain the cotangents of the elements and, after summation, of the captured values.
 //!
 //! As in the loop of [`sequential`](super::sequential), the first element of the scan is not combined. Unlike that
 //! loop, the rule multiplies the Jacobians of many elements before it applies them to a cotangent. Like the products of

@@ -10,7 +10,8 @@ impl AssociativeScan {
     /// Adds a loop with one combination per step to the open trace, and returns its results. There must be at least one
     /// element.
     ///
-    /// The first row of each result is the first element. Each step reads the row that the previous step wrote.
+    /// Each result starts from one row, the first element of the scan. Each step combines the row that the previous
+    /// step wrote with the next element.
     #[doc(hidden)]
     pub fn emit_loop(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         let (leaves, combine) = (self.leaves, &self.combine);
@@ -26,7 +27,7 @@ impl AssociativeScan {
             let (firsts, captured) = rest.split_at(leaves);
             Ok(combine.named_outputs(inline(combine, &[firsts, seconds, captured].concat())?))
         })?;
-        // Each step reads the row that the previous step wrote. In a reverse loop, this is the next row.
+        // The row that the previous step wrote precedes the row of this step or, in a reverse loop, follows it.
         let (before, own) = if self.reverse { (1, 0) } else { (0, 1) };
         let first = if self.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
         let buffer =

@@ -10,7 +10,7 @@ use crate::graph::tracer::{self, input};
 use crate::value::concat;
 use crate::vmap::inline;
 
-/// The programs of an associative scan for pairs of adjacent elements.
+/// The two programs with which an associative scan processes pairs of adjacent elements.
 #[doc(hidden)]
 pub struct Sweeps {
     /// The symbol for the number of pairs.

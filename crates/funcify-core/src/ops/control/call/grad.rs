@@ -94,8 +94,8 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(all)
 }
 
-/// Checks call-c4. Values captured only by `backward` are exempt: they are not inputs of the function, so they affect
-/// only second derivatives.
+/// Rejects derivatives with respect to captured values (call-c4). Values captured only by `backward` are exempt: they
+/// are not inputs of the function, so they affect only second derivatives.
 fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(usize) -> bool) -> Result<(), Failed> {
     for part in call.parts().iter().filter(|part| part.name != "backward") {
         for (number, operand) in part.captured.clone().enumerate() {

@@ -59,7 +59,7 @@ pub enum Rule {
         /// arguments.
         tangent: Arc<Graph>,
     },
-    /// The rule of the innermost enclosing call: the innermost one whose rule contains this call (call-c7).
+    /// The rule of the innermost call whose rule contains this call (call-c7).
     Itself,
 }
 
@@ -229,7 +229,7 @@ impl OpRules for Call {
     rules_of_modules!(batch, grad, grad);
 }
 
-/// Checks call-c7.
+/// Checks the calls that a rule makes to its own function (call-c7).
 fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
     if !call.is_recursive() {
         return Ok(());

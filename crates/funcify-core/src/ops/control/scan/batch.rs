@@ -41,8 +41,8 @@ struct Steps {
 }
 
 impl Steps {
-    /// Determines the number of steps. Returns an error if the number differs between lanes, but the numbers of the
-    /// lanes are unknown.
+    /// Determines the number of steps. Returns an error if the number differs between lanes, but the number of each
+    /// lane is unknown.
     fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
@@ -147,8 +147,8 @@ impl Lanes<'_> {
         }
     }
 
-    /// Returns the parameters of the batched body, except the invariants. The flag of a parameter is `true` if the
-    /// parameter has lanes.
+    /// Returns the name and type of each parameter of the batched body, and a flag that is `true` if the parameter has
+    /// lanes. Excludes the invariants.
     fn params(&self) -> Vec<(String, TensorType, bool)> {
         let (body, layout, places) = (&self.scan.body, self.scan.params(), self.scan.operands());
         let of_input = |index: usize, mapped: bool| {

@@ -186,7 +186,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     results
 }
 
-/// Runs a loop like [`repeat`], but with a body that may fail.
+/// Runs a loop like [`repeat`], but with a body that returns a `Result`.
 #[track_caller]
 pub(in crate::ops) fn try_repeat<C: Tree, X: Tree, Y: Tree, E>(
     at: &Place,
@@ -328,7 +328,8 @@ pub(super) fn check_until(at: &Place, stop: Value) -> Value {
     fail_mismatch(at, &[stop], "the value of `until`", "bool[]", &ty, UNTIL_FIX).into()
 }
 
-/// Checks scan-c4. Errors name the leaf.
+/// Checks that the next carry has the structure and the types of the initial one (scan-c4). The error names the leaf
+/// that differs.
 pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
     let (component, fix) =
         ("the structure of the carry that the body returns", "return a carry with the structure of the initial one");

@@ -18,7 +18,7 @@ use std::fmt;
 ///
 /// For the executed branch of a `cond` or `switch`, [`SaveDots`](CheckpointPolicy::SaveDots) and
 /// [`SaveAll`](CheckpointPolicy::SaveAll) save the values that they select in the branch. `SaveCostly` acts like
-/// `SaveAll`. With the other policies, the backward pass runs the branch again.
+/// `SaveAll` if the backward pass is one program. With the other policies, the backward pass runs the branch again.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

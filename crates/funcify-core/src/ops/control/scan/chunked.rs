@@ -112,7 +112,7 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
     tree::rebuild_or_failed(&ys, results)
 }
 
-/// Runs a loop over the complete chunks, and then the remaining rows as a smaller chunk.
+/// Runs a loop over the complete chunks, and then runs the body on the remaining rows as a smaller chunk.
 fn known_chunks(
     at: &Place,
     of_loop: ScanOptions,
@@ -145,7 +145,8 @@ fn known_chunks(
     })
 }
 
-/// Runs a loop whose number of chunks is computed at run time. Indices past the last row are clamped to the last row.
+/// Runs a loop over the chunks, whose number is computed at run time. Indices past the last row are clamped to the last
+/// row.
 fn counted_chunks(
     at: &Place,
     of_loop: ScanOptions,

@@ -106,13 +106,14 @@ pub fn fori_loop<C: Tree>(
     carry
 }
 
-/// Returns the number of integers from `lower` to `upper - 1`. The subtraction does not underflow for unsigned bounds.
+/// Returns the number of integers from `lower` to `upper - 1`, or 0 if `upper` is less than `lower`, so that unsigned
+/// bounds do not underflow.
 #[track_caller]
 fn range_length(lower: Value, upper: Value) -> Value {
     upper.maximum(lower) - lower
 }
 
-/// Converts a dimension to a scalar. A constant dimension becomes a constant.
+/// Returns the value of a dimension as a scalar: a `constant` if the dimension is constant, or a `size` otherwise.
 #[track_caller]
 fn scalar_of(dim: &Dim, dtype: DType) -> Value {
     match dim.constant() {

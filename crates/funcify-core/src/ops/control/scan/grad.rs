@@ -100,9 +100,9 @@ enum BackwardRead {
 enum BufferCotangent {
     /// The buffer has no cotangent.
     Nothing,
-    /// A sequence, because no step reads the buffer.
+    /// The cotangent is the sequence with this index, because no forward step reads the buffer.
     Sequence(usize),
-    /// The full buffer G.
+    /// The cotangent is the full buffer with this index (G in the module's documentation).
     Full(usize),
 }
 
@@ -191,8 +191,8 @@ impl<'a> Backward<'a> {
         buffer.start != Start::Full && buffer.reads.is_empty()
     }
 
-    /// Returns the first row of a buffer that the backward loop covers. A growing buffer has rows only for the steps
-    /// that ran, and a full buffer has rows for all steps.
+    /// Returns the index of the first row of a buffer that belongs to the covered steps. A growing buffer has rows only
+    /// for the steps that ran, and a full buffer has rows for all steps.
     fn first_row(&self, buffer: usize) -> &Dim {
         match self.scan.buffers[buffer].start {
             Start::Full => &self.span.first,

@@ -119,7 +119,7 @@ pub(super) fn tap_error(at: &Place, name: &str, tap: i64, rule: &str, fix: &str)
     Error::Tap { at: at.boxed(), component, tap, rule, fix }
 }
 
-/// Checks scan-c5.
+/// Checks the offsets at which a buffer is read and written (scan-c5).
 fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result<()> {
     let tap = |offset: usize, rule: &str, fix: &str| Err(tap_error(at, name, offset as i64, rule, fix));
     for offsets in [&buffer.reads, &buffer.writes] {
@@ -177,7 +177,7 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
     Ok(())
 }
 
-/// Checks scan-c7, and returns the number of rows that the loop returns.
+/// Checks scan-c7, and returns the number of the buffer's rows that the loop returns.
 pub(super) fn returned_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
     let Returned::Last(count) = buffer.returned else {
         return Ok(rows);
@@ -201,7 +201,7 @@ fn row_of(at: &Place, name: &str, ty: &TensorType) -> Result<TensorType> {
     })
 }
 
-/// Checks scan-c4.
+/// Checks that the type of a carry or of a written row is the expected one (scan-c4).
 fn check_equal(at: &Place, name: &str, expected: &TensorType, found: &TensorType) -> Result<()> {
     if expected == found {
         return Ok(());

@@ -127,7 +127,7 @@ impl Returned {
 /// A buffer: a tensor whose rows the steps write, and may read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Buffer {
-    /// The rows before the first step.
+    /// The rows that the buffer has before the first step.
     pub start: Start,
     /// The offsets `k` of the rows `t+k` that step `t` reads, in the order of the body's parameters.
     pub reads: Vec<usize>,

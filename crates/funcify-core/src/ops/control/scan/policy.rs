@@ -1,4 +1,4 @@
-//! Determines the checkpoint policy that applies to a loop: its own, the default, or the one that a budget allows.
+//! Determines the checkpoint policy that applies to a loop: its own, the default, or one that fits a budget.
 
 use super::saves::saved_values;
 use super::*;
@@ -40,8 +40,8 @@ fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
 /// Returns segment lengths for `levels` levels, chosen so that each level saves about the same number of states.
 fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
-    // Starts the search just below the root of `steps`, because a search that starts from 2 would be slow for a very
-    // large number of steps.
+    // Starts the search just below the root of degree `levels + 1` of `steps`, because a search that starts from 2
+    // would be slow for a very large number of steps.
     let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
     let each = (root.saturating_sub(2).max(2)..=steps.max(2)).find(reaches).unwrap_or(2);
     (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()
@@ -79,7 +79,7 @@ impl Costs {
         Costs { steps: scan.truncate.map_or(steps, |last| steps.min(last)), state, between }
     }
 
-    /// Returns the maximum number of bytes that the values saved by a policy occupy at a time.
+    /// Returns the maximum number of bytes that the values saved by a policy occupy at any time.
     fn kept_bytes(&self, scan: &Scan, policy: &CheckpointPolicy) -> usize {
         let values = saved_values(&scan.body, scan.params().carries.end, policy);
         let values: usize =

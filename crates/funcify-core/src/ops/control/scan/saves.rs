@@ -130,14 +130,14 @@ fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopR
     (Scan { body: Arc::new(body.with_outputs(outputs)), buffers, ..scan.clone() }, record)
 }
 
-/// Returns `true` if an op of the body computes the value and another op reads it. The backward loop may need such a
-/// value.
+/// Returns `true` if the value can be saved and an op of the body reads it, so the backward loop may need the value.
 fn is_read(body: &Graph, value: ValueId) -> bool {
     can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
 }
 
-/// Returns `true` if the backward loop can read the saved value instead of running the op that computes it. This is
-/// not possible if the op's reverse-mode rule needs residuals of its own.
+/// Returns `true` if the backward loop can read the saved value instead of running the op that computes it. This is not
+/// possible for parameters of the body, for opaque custom ops, and for ops whose reverse-mode rule needs residuals of
+/// its own.
 pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     match body.source(value) {
         Source::Input(_) => false,
@@ -148,8 +148,8 @@ pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     }
 }
 
-/// Returns the gradient truncation of the loop, if the loop is certain to run at least that many steps. The backward
-/// loop then reads only that many rows of each trace: the last ones to be written.
+/// Returns the gradient truncation of the loop if the loop is certain to run at least that many steps, or `None`
+/// otherwise. With a truncation of `k`, the backward loop reads only the `k` rows of each trace that are written last.
 fn last_rows(scan: &Scan) -> Option<usize> {
     let is_there = |steps: &usize| scan.until.is_none() && scan.steps.is_at_least(&Dim::from(*steps)) == Some(true);
     scan.truncate.filter(is_there)

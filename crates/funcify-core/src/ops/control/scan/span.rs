@@ -79,12 +79,12 @@ impl Span {
     }
 }
 
-/// Slices the rows starting at `first`.
+/// Returns the rows of a tensor, starting at `first`.
 pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Reverses [`rows_from`] for cotangents: prepends to `tail` the first `first` rows of `head`, or as many zero rows if
+/// Undoes [`rows_from`] for cotangents: prepends to `tail` the first `first` rows of `head`, or as many zero rows if
 /// `head` is `None`.
 pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {

@@ -87,7 +87,7 @@ fn printed_tap(offset: usize, shift: usize) -> Option<i64> {
     Some((offset as i64).wrapping_sub(shift as i64))
 }
 
-/// Converts a printed tap to an offset. Inverts [`printed_tap`].
+/// Converts a printed tap to an offset. This is the inverse of [`printed_tap`].
 fn offset(tap: &Tap, shift: usize, source: &str) -> Result<usize> {
     let row =
         tap.row.ok_or_else(|| error_at(tap.site, format!("a row of `{source}`, such as `{source}[t]`"), "none"))?;

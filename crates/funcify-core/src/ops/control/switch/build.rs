@@ -98,7 +98,8 @@ impl Traced {
         result
     }
 
-    /// Checks switch-c2. Errors name the leaf.
+    /// Checks that a branch returns the structure and the types of the first branch (switch-c2). The error names the
+    /// leaf that differs.
     fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
         if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;

@@ -105,7 +105,7 @@ impl OpRules for Switch {
 }
 
 impl Switch {
-    /// Checks switch-c1.
+    /// Checks the type of the index and, for a boolean, the number of branches (switch-c1).
     fn check_index(&self, at: &Place, ty: &TensorType) -> Result<()> {
         if ty.rank() != 0 || !(ty.dtype.is_int() || ty.dtype == DType::Bool) {
             let fix = "pass a scalar; compare or cast to get one";

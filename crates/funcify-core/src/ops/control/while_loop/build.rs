@@ -81,7 +81,7 @@ fn open_body(at: &Place, init: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     BodyTrace::open(at, "", &params)
 }
 
-/// Checks while-c1.
+/// Checks that the condition is a boolean scalar (while-c1).
 fn check_condition(at: &Place, holds: Value) {
     let ty = holds.ty();
     if !holds.is_failed() && (ty.dtype != DType::Bool || ty.rank() != 0) {

@@ -82,7 +82,7 @@ impl While {
         Ok(Forward { results, record: Record::Steps(steps) })
     }
 
-    /// Returns a scan with the same body. Its first operand is the number of steps.
+    /// Returns a scan with the same body, which takes the number of steps as its first operand.
     pub(in crate::ops) fn as_loop(&self) -> Scan {
         let places = self.operands();
         Scan {
@@ -93,13 +93,15 @@ impl While {
         }
     }
 
-    /// Converts one item per operand of this op to one item per operand of [`as_loop`](While::as_loop).
+    /// Converts a list with one item per operand of this op to a list with one item per operand of
+    /// [`as_loop`](While::as_loop). `steps` is the item for the number of steps.
     pub(in crate::ops) fn to_loop_operands<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
         let places = self.operands();
         [&[steps], &operands[places.carries], &operands[places.body]].concat()
     }
 
-    /// Converts one item per operand of [`as_loop`](While::as_loop) to one item per operand of this op.
+    /// Converts a list with one item per operand of [`as_loop`](While::as_loop) to a list with one item per operand of
+    /// this op. `of_condition` is the item for each value that the condition captures.
     pub(in crate::ops) fn split_loop_operands<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
         let places = self.operands();
         let (carries, body) = of_loop[1..].split_at(places.carries.len());

@@ -9,8 +9,8 @@
 //! carries.
 //!
 //! No backend has a lowering rule for the op: on every backend, the host reads the condition and runs the program of
-//! the step. Compilation with `LoopStrategy::Unroll` rejects a loop without a bound that the input sizes determine,
-//! because its number of steps depends on values.
+//! the step. Compilation with `LoopStrategy::Unroll` rejects the loop unless the input sizes determine its bound,
+//! because otherwise the number of steps depends on values.
 
 mod batch;
 mod bodied;

@@ -63,7 +63,7 @@ impl Combining {
         context.cotangents([&|| Some(self.times_updates(cotangent)), &|| None, &of_updates])
     }
 
-    /// Multiplies each value in `of_elements` by the product of the element's updates.
+    /// Multiplies each value in `of_elements` by the product of the updates of that element.
     fn times_updates(&self, of_elements: Value) -> Value {
         of_elements.scatter(self.axis(), self.indices, self.updates, ScatterMode::Mul)
     }

@@ -56,7 +56,7 @@ impl<const D: usize> Default for ConvOptions<D> {
     }
 }
 
-/// A convolution. Each list of attributes has one entry for each spatial axis.
+/// A convolution. Each list has one entry per spatial axis.
 #[derive(Clone, Debug)]
 pub struct Conv {
     /// The stride of the window.
@@ -197,8 +197,8 @@ impl OpRules for Conv {
             dims[axis] = dims[axis].clone() * inner;
             Ok::<_, Failed>(value.reshape(dims))
         };
-        // The size of the first axis of one lane. It cannot be computed by dividing the merged sizes, because they may
-        // be 0.
+        // Returns the size of an operand's first axis in one lane. Dividing the merged size by the number of lanes
+        // would fail if that number is 0.
         let of_lane =
             |operand: Batched| Ok::<_, Failed>(operand.value.checked()?.shape()[usize::from(operand.mapped)].clone());
         let (batch, results) = (of_lane(x)?, of_lane(kernel)?);
@@ -276,7 +276,8 @@ mod tests {
         let x = HostTensor::from_vec((0..24).map(f64::from).collect(), [1, 2, 3, 4]).unwrap();
         let kernel = HostTensor::from_vec(vec![1f64, 2., 3., 4., 10., 20., 30., 40.], [2, 1, 2, 2]).unwrap();
         let text = "conv {strides=[1,2], low=[0,0], high=[0,0], dilation=[1,1], input_dilation=[1,1], groups=2}";
-        // Element 0 is 0 + 2*1 + 3*4 + 4*5 = 34. A step of two columns adds 20, and the next row of windows adds 40.
+        // Element 0 is 0 + 2*1 + 3*4 + 4*5 = 34. Moving the window by two columns adds 20 to the result, and moving it
+        // to the next row adds 40.
         let expected = vec![34f64, 54., 74., 94., 1540., 1740., 1940., 2140.];
         check_op(text, &[x, kernel], HostTensor::from_vec(expected, [1, 2, 2, 2]).unwrap());
     }

@@ -1,7 +1,7 @@
 //! Compares this program with an earlier build of itself: `--before PROGRAM`.
 //!
-//! Each of funcify's subjects runs in both builds. The two take turns, so the ratio of their times shows the effect of
-//! a change even if the machine is busy.
+//! Each of funcify's subjects runs in both builds. The builds take turns, so the ratio of the two times shows the
+//! effect of a change even if the machine is busy.
 
 use std::path::Path;
 
@@ -26,8 +26,9 @@ pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) 
 /// The suffix of the names of subjects that run in the earlier build.
 const EARLIER_SUFFIX: &str = ", before";
 
-/// Prints each row whose time differs by more than [`ALLOWED`], and a summary. Returns `false` if a row is slower by
-/// more than that. Skips the build times (`make`), which are measured only once.
+/// Prints each row whose time changed by more than a factor of [`ALLOWED`], and a summary. Returns `false` if a row
+/// became slower by more than this factor, or if no rows could be compared. Skips the build times (`make`), which are
+/// measured only once.
 pub(crate) fn print(rows: &[Measurement]) -> bool {
     println!("| workload | phase | subject | before, low | now, low | ratio of lows | of medians |");
     println!("|---|---|---|--:|--:|--:|--:|");

@@ -19,7 +19,7 @@ use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 
-/// A function that computes the next state of a loop from the state and the captured value.
+/// A function that computes the next state of a loop from the current state and a captured value.
 type StepOf = fn(Value, Value) -> Value;
 
 /// The maximum time that a cancelled call may take to return, in addition to the time of one instruction.
@@ -34,14 +34,14 @@ type Make<'a> = &'a dyn Fn(Size) -> Result<Run>;
 /// The size of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
-    /// One step.
+    /// A single step, to measure how long an uninterruptible step takes.
     Step,
     /// A number of steps that takes several seconds.
     Large,
 }
 
 impl Size {
-    /// Returns the number of steps of a loop of this size: one, or `steps`, which take several seconds.
+    /// Returns the number of steps for this size: 1 for `Step`, and `steps` for `Large`.
     fn of(self, steps: usize) -> usize {
         if self == Size::Step { 1 } else { steps }
     }
@@ -113,7 +113,7 @@ struct Table<'a> {
 
 impl Table<'_> {
     /// Cancels a program after each delay, and prints a row. `has_steps` is `true` if the program runs in
-    /// uninterruptible steps, which allows the cancellation to take one step longer.
+    /// uninterruptible steps. In that case, a cancelled call may take one step longer to return.
     fn row(&mut self, program: &str, backend: &str, has_steps: bool, make: Make<'_>) -> Result<()> {
         if self.only.is_some_and(|only| !format!("{program}, {backend}").contains(only)) {
             return Ok(());

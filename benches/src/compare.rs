@@ -1,7 +1,7 @@
 //! Checks that all subjects compute the same values. Programs with wrong results are not timed.
 //!
 //! The expected values come from the reference evaluator, or from JAX if the reference evaluator is too slow, or else
-//! from the first handwritten loop that ran.
+//! from the first subject that returned results.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use funcify::HostTensor;
 /// Reassociating sums over thousands of steps changes f32 results by about 1e-5.
 const TOLERANCE: f64 = 1e-3;
 
-/// The results of each subject, keyed by name.
+/// The results of each subject, keyed by the name of the output.
 #[derive(Default)]
 pub(crate) struct Values(Vec<(&'static str, BTreeMap<String, HostTensor>)>);
 

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::protocol::{Answer, Request};
 
-/// A connection to a running worker. When dropped, it asks the worker to quit, and kills a worker that does not.
+/// A connection to a running worker. Dropping the connection asks the worker to quit, and kills it if it is still
+/// running 200 ms later.
 pub(crate) struct Connection {
     child: Child,
     input: ChildStdin,

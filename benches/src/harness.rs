@@ -1,4 +1,4 @@
-//! Runs workloads: starts a worker for each subject, checks the results, and times the workers in turns.
+//! Runs workloads: starts a worker for each subject, checks the results, and times the workers, which take turns.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -176,7 +176,7 @@ impl Item<'_> {
         Ok(RunningSubject { subject, connection, build_times, samples: Samples::default() })
     }
 
-    /// Lets a worker run for one turn.
+    /// Runs a subject's program repeatedly for one turn, and records the times.
     fn run_turn(&self, each: &mut RunningSubject) -> Result<()> {
         let start = Instant::now();
         let mut count = 1;
@@ -185,8 +185,8 @@ impl Item<'_> {
                 Answer::Ran { wall_s, cpu_s } => each.samples.add(wall_s, cpu_s),
                 other => anyhow::bail!("unexpected answer: {other:?}"),
             }
-            // Run the program as often as fits into the rest of the turn, but at most twice as often as in the previous
-            // request.
+            // Run the program as often as fits into the rest of the turn, but at most twice as often as it has run so
+            // far.
             let left = self.plan.turn.saturating_sub(start.elapsed()).as_secs_f64();
             let low = each.samples.low().context("the program has not run")?.max(1e-7);
             count = ((left / low) as usize).clamp(1, 2 * each.samples.count());

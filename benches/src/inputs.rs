@@ -12,7 +12,7 @@ use funcify_burn::{AnyTensor, Burn};
 pub(crate) struct CandleInputs(BTreeMap<String, CandleTensor>);
 
 impl CandleInputs {
-    /// Wraps named tensors.
+    /// Wraps tensors that are keyed by name.
     pub(crate) fn new(named: BTreeMap<String, CandleTensor>) -> CandleInputs {
         CandleInputs(named)
     }
@@ -36,7 +36,7 @@ impl BurnInputs {
         self.float(name).into_tensor().expect("a workload knows the ranks of its inputs")
     }
 
-    /// Returns the float tensor with this name, of any rank.
+    /// Returns the float tensor with this name, with a dynamic rank.
     pub(crate) fn float(&self, name: &str) -> AnyTensor {
         self.floats[name].clone()
     }

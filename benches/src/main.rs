@@ -188,7 +188,8 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     if arguments.check { baseline::check(&run, &root()) } else { Ok(true) }
 }
 
-/// Prints the subjects that failed or that have wrong results. Returns `true` if none of them belongs to this project.
+/// Prints this project's subjects that failed or have wrong results. Returns `true` if there are none and at least one
+/// program was run.
 fn values_agree(measured: &Measured) -> bool {
     let is_own =
         |missing: &rows::MissingSubject| Subject::named(&missing.subject).is_ok_and(|subject| !subject.is_peer());
@@ -221,8 +222,8 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
     let only = &arguments.only;
     ensure!(only.is_empty() || of_workloads || of_subjects, "no workload or subject has {only:?} in its name");
     let items = all.filter(|item| !of_workloads || is_named(item)).collect();
-    // On a software device, wgpu takes up most of a run, and its times are not informative. Quick runs and comparisons
-    // skip it unless it is requested.
+    // On a software device, wgpu takes up most of the time of a run, and its results are not informative. Quick runs
+    // and comparisons skip it unless it is requested.
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,

@@ -14,14 +14,14 @@ pub(crate) fn processor_time() -> Duration {
     ProcessTime::now().as_duration()
 }
 
-/// The memory in use at one point in time, which is the baseline for a later peak.
+/// The memory in use at one point in time, in bytes. Later peaks are measured relative to it.
 pub(crate) struct MemoryBaseline {
     allocated: usize,
     resident: Option<usize>,
 }
 
 impl MemoryBaseline {
-    /// Resets the allocator's peak and the system's, and records the memory in use.
+    /// Resets the peaks that the allocator and the system track, and returns the memory in use.
     pub(crate) fn now() -> MemoryBaseline {
         ALLOCATOR.reset_peak_usage();
         // Resets the peak resident set size to the current size (on Linux, see proc_pid_clear_refs(5)).

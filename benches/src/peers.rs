@@ -81,7 +81,7 @@ fn source(root: &Path) -> PathBuf {
     root.join("benches/peers")
 }
 
-/// Runs a command. The error is the last line of its output.
+/// Runs a command. The error is the last line that the command wrote to standard error.
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.output().with_context(|| format!("{command:?}")).map_err(|error| format!("{error:#}"))?;
     if output.status.success() {

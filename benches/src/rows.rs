@@ -45,7 +45,7 @@ pub(crate) struct MissingSubject {
     pub(crate) is_declined: bool,
 }
 
-/// The times of the runs of one subject.
+/// The wall times and processor times of one subject's runs, in seconds.
 #[derive(Default)]
 pub(crate) struct Samples {
     wall: Vec<f64>,
@@ -62,18 +62,18 @@ impl Samples {
         self.wall.len()
     }
 
-    /// Returns the total wall time of all runs.
+    /// Returns the total wall time of all runs, in seconds.
     pub(crate) fn total(&self) -> f64 {
         self.wall.iter().sum()
     }
 
-    /// Returns the shortest wall time, or `None` if the subject has not run.
+    /// Returns the wall time of the shortest run, or `None` if the subject has not run.
     pub(crate) fn low(&self) -> Option<f64> {
         self.wall.iter().copied().reduce(f64::min)
     }
 }
 
-/// Returns the `part` quantile of the numbers, where `part` is between 0 and 1.
+/// Returns the `part` quantile of the numbers, where `part` is between 0 and 1, or NaN if there are no numbers.
 fn quantile(numbers: &[f64], part: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -126,7 +126,7 @@ impl Measurement {
         }
     }
 
-    /// Returns whether another row has the same workload and phase.
+    /// Returns `true` if another row has the same workload and phase.
     pub(crate) fn has_same_workload_and_phase(&self, other: &Measurement) -> bool {
         self.workload == other.workload && self.phase == other.phase
     }

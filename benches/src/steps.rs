@@ -71,7 +71,7 @@ fn without_last_states(layer: &Graph) -> Result<Graph> {
     })?)
 }
 
-/// Builds the inputs of a layer.
+/// Builds inputs for a layer, with `steps` steps and the given batch size.
 fn inputs(graph: &Graph, steps: usize, batch: usize) -> Result<Vec<HostTensor>> {
     let mut sizes = Sizes::new();
     [("T", steps), ("B", batch)].into_iter().for_each(|(name, size)| sizes.set(&Symbol::new(name), size));

@@ -13,11 +13,11 @@ use crate::memory::{MemoryBaseline, processor_time};
 use crate::protocol::{Answer, Request};
 use crate::subjects::{self, Phase, Prepared, Subject};
 
-/// The stack size. Handwritten Candle loops build graphs as deep as their number of steps, and dropping such a graph
-/// recurses.
+/// The stack size of the worker's thread, in bytes. Handwritten Candle loops build graphs as deep as their number of
+/// steps, and dropping such a graph recurses.
 const STACK: usize = 1 << 30;
 
-/// Answers requests from standard input until one asks it to quit.
+/// Answers requests from standard input until one of them asks the worker to quit.
 pub(crate) fn serve(subject: &'static Subject) -> Result<()> {
     let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || answer_all(subject))?;
     worker.join().map_err(|_| anyhow::anyhow!("the worker panicked"))?

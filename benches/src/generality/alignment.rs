@@ -56,7 +56,7 @@ fn dtw_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
 
 /// The temperature of the soft minimum.
 const GAMMA: f64 = 0.5;
-/// A cost above that of any path.
+/// A cost that exceeds the cost of any path.
 const FAR: f64 = 1e8;
 
 /// Builds a graph that computes soft dynamic time warping by a scan over the anti-diagonals of the cost matrix. Element

@@ -61,8 +61,8 @@ fn lif_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Returns 1 where the voltage is above the threshold, and 0 elsewhere. Its derivative is replaced by that of a smooth
-/// function.
+/// Returns 1 where `voltage`, measured relative to the threshold, is positive, and 0 elsewhere. The backward pass uses
+/// the derivative of a smooth function instead.
 fn spike(voltage: Value) -> Value {
     let fires = |voltage: Value| voltage.gt(0.0).cast(DType::F32);
     custom_vjp(

@@ -56,7 +56,7 @@ fn viterbi_decoder(_: &Sizes) -> funcify::Result<Graph> {
             constant([0, 16].map(|high| std::array::from_fn::<i32, 16, _>(|state| sent(state | high)[generator])))
         });
         let origins = constant(origins);
-        // The encoder starts in state 0.
+        // The encoder starts in state 0, so all other states have a high initial cost.
         let start = select(iota(16, DType::I32).eq(0), constant(0i32), constant(1000i32));
         let start = start.broadcast_to([received.dim(1), Dim::from(16)]);
         let (last, choices) = scan(start, received, |metrics, received| {
@@ -82,7 +82,7 @@ const SCALE: f64 = 0.75;
 /// The standard deviation of the channel's noise.
 const DEVIATION: f64 = 0.8;
 
-/// Draws a random regular code, and noisy transmissions of the all-zero code word.
+/// Draws a random regular code, and the log-likelihood ratios of noisy transmissions of the all-zero code word.
 fn noisy(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let (b, m) = (sizes.get("B"), sizes.get("M"));
     let mut ends: Vec<i32> = (0..m * DEGREE).map(|end| (end / (DEGREE / 2)) as i32).collect();
@@ -102,7 +102,7 @@ fn min_sum(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = ScanOptions::new().length(sizes.get("T"));
     Graph::build("min_sum", |g| {
         let llr = g.input("llr", format!("f32[{b},{}]", 2 * m).as_str());
-        // The index of each edge's bit, check by check.
+        // For each edge between a check and a bit, the index of the bit. The edges are sorted by check.
         let bits = g.input("checks", format!("i32[{}]", m * DEGREE).as_str());
         let targets = bits.unsqueeze(0).broadcast_to([b, m * DEGREE]);
         let places = iota(DEGREE, DType::I64);

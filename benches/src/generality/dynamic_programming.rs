@@ -40,7 +40,7 @@ fn edit_distance(_: &Sizes) -> funcify::Result<Graph> {
             let replaced = row.slice(0, ..-1) + b.ne(letter).cast(DType::I32);
             let deleted = row + 1;
             let best = concat(&[deleted.slice(0, ..1), deleted.slice(0, 1..).minimum(replaced)], 0);
-            // Insertions reduce the cost to the minimum of `best[k] + (j - k)` over all k up to j.
+            // Insertions reduce the cost in column j to the minimum of `best[k] + (j - k)` over all k up to j.
             ((best - columns).cummin(0, false) + columns, ())
         });
         output("distances", last)
@@ -87,7 +87,7 @@ fn pairs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
 const OPEN: i32 = 8;
 /// The cost of each further letter of a gap.
 const EXTEND: i32 = 2;
-/// A score below all others.
+/// A score that is lower than any attainable score.
 const LOWEST: f64 = -10_000.0;
 
 fn smith_waterman(_: &Sizes) -> funcify::Result<Graph> {
@@ -100,8 +100,8 @@ fn smith_waterman(_: &Sizes) -> funcify::Result<Graph> {
             let matched = row.slice(1, ..-1).pad(1, 1, 0, 0.0) + scores.take(0, letter).take_along(1, b);
             let vertical = (row - OPEN).maximum(vertical - EXTEND);
             let row = matched.maximum(vertical).maximum(0);
-            // The score with a horizontal gap: the maximum of `row[k] - OPEN - EXTEND * (j - k - 1)` over all k before
-            // j.
+            // The score in column j after a horizontal gap: the maximum of `row[k] - OPEN - EXTEND * (j - k - 1)` over
+            // all k before j.
             let reach = (row + columns * EXTEND).cummax(1, false).slice(1, ..-1).pad(1, 1, 0, LOWEST);
             let row = row.maximum(reach - columns * EXTEND + (EXTEND - OPEN));
             ((row, vertical, best.maximum(row.max(1))), ())

@@ -52,7 +52,7 @@ fn garch(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Draws series with a trend, a season and noise.
+/// Draws series with a trend, a seasonal component and noise, and the smoothing parameters of each series.
 fn holt_winters_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, b, m] = ["T", "B", "M"].map(|letter| sizes.get(letter));
     let series = HostTensor::from_fn(DType::F32, &[t, b], |index| {
@@ -69,7 +69,7 @@ fn holt_winters_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
 }
 
 /// Builds a graph that computes the mean squared error of one-step forecasts by Holt-Winters smoothing. The carry holds
-/// the last season, oldest value first.
+/// the level, the trend, and the seasonal components of the last season, oldest first.
 fn holt_winters(sizes: &Sizes) -> funcify::Result<Graph> {
     let season = sizes.get("M");
     Graph::build("holt_winters", |g| {

@@ -32,7 +32,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// Computes Rastrigin's function of each row.
+/// Computes Rastrigin's function for each row of `x`.
 fn rastrigin(x: Value, dimensions: usize) -> Value {
     10.0 * dimensions as f64 + (x.square() - 10.0 * (TAU * x).cos()).sum(1)
 }

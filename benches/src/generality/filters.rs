@@ -27,7 +27,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// Draws filters whose sections have the coefficients b0, b1, b2, a1, a2, with poles inside the unit circle.
+/// Draws a signal and the coefficients b0, b1, b2, a1, a2 of each filter section. All poles are inside the unit circle.
 fn biquad_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, c] = ["T", "C"].map(|letter| sizes.get(letter));
     let mut sections = Vec::new();
@@ -64,8 +64,8 @@ fn lms_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("signal", numbers.normal(&[t, b], 1.0)), ("desired", numbers.normal(&[t, b], 1.0))]
 }
 
-/// Builds a graph that runs the normalised least mean squares algorithm. The carry holds the latest samples, newest
-/// first.
+/// Builds a graph that runs the normalised least mean squares algorithm. The carry holds the weights and the latest
+/// samples, newest first.
 fn lms(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     Graph::build("lms", |g| {

@@ -21,9 +21,11 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// The nine velocities of the lattice, with their weights.
+/// The x components of the lattice's nine velocities.
 const X: [i64; 9] = [0, 1, 0, -1, 0, 1, -1, -1, 1];
+/// The y components of the lattice's nine velocities.
 const Y: [i64; 9] = [0, 0, 1, 0, -1, 1, 1, -1, -1];
+/// The weights of the nine velocities in the equilibrium distribution.
 const WEIGHTS: [f64; 9] =
     [4.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 36.0, 1.0 / 36.0, 1.0 / 36.0, 1.0 / 36.0];
 

@@ -98,7 +98,7 @@ fn connected_components(sizes: &Sizes) -> funcify::Result<Graph> {
             |(labels, _)| {
                 let forward = labels.scatter(0, target, labels.take(0, source), ScatterMode::Min);
                 let both = forward.scatter(0, source, forward.take(0, target), ScatterMode::Min);
-                // Each node takes the label of the node to which its own label points.
+                // A label is the index of a node. Each node takes the label of the node that its own label names.
                 let next = both.take(0, both);
                 (next, next.ne(labels).any(0))
             },

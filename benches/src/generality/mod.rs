@@ -1,8 +1,8 @@
 //! Workloads of many kinds, which show how fast the engine is on programs for which nobody tuned it.
 //!
-//! Each workload is an idiomatic program without handwritten loops, with an idiomatic, jitted JAX program of the same
-//! name in `peers/jax_generality`. The title of a workload names its kind. Half of the workloads are held out: see
-//! [`Half`].
+//! Each workload is an idiomatic funcify program, and has a counterpart in `peers/jax_generality`: an idiomatic, jitted
+//! JAX program of the same name. The workloads have no handwritten loops in Candle or Burn. The title of a workload
+//! names its kind. Half of the workloads are held out: see [`Half`].
 
 #![expect(clippy::reversed_empty_ranges, reason = "negative positions in slices count from the end")]
 
@@ -53,7 +53,7 @@ pub(crate) use split::Half;
 
 use crate::workloads::{self, Workload};
 
-/// The workloads, by file.
+/// The workloads of each file in this folder.
 const FILES: &[&[Workload]] = &[
     alignment::ALL,
     automata::ALL,
@@ -102,7 +102,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Workload> {
     FILES.iter().copied().flatten()
 }
 
-/// Returns the workload with this name, from this folder or from those with handwritten loops.
+/// Returns the workload with this name, which may be defined in this folder or in [`workloads`].
 pub(crate) fn named(name: &str) -> Result<&'static Workload> {
     let everything = || workloads::ALL.iter().chain(all());
     everything().find(|workload| workload.name == name).with_context(|| {

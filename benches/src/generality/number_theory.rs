@@ -45,7 +45,7 @@ fn collatz(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Draws moduli below 2^15, so that products fit in 32 bits.
+/// Draws bases, exponents and moduli. The moduli are below 2^15, so that the product of two remainders fits in 32 bits.
 fn powers(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let n = sizes.get("N");
     vec![

@@ -59,8 +59,9 @@ fn lotka_volterra(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The allowed error of a step. The integration ends at time `END`.
+/// The tolerance for the error of a step, both absolute and relative.
 const TOLERANCE: f64 = 1e-5;
+/// The time at which the integration ends.
 const END: f64 = 10.0;
 
 fn adaptive_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
@@ -110,7 +111,7 @@ fn hodgkin_huxley(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("hodgkin_huxley", |g| {
         let current = g.input("current", "f32[B]");
-        // x / (1 - exp(-x)), which is 1 at 0.
+        // Computes x / (1 - exp(-x)), whose limit at 0 is 1.
         let ratio = |x: Value| {
             let is_small = x.abs().lt(1e-4);
             select(is_small, 1.0 + 0.5 * x, x / (1.0 - (-select(is_small, 1.0, x)).exp()))

@@ -44,7 +44,7 @@ fn rows(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
 fn odd_even_sort(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, n] = ["B", "N"].map(|letter| sizes.get(letter));
     Graph::build("odd_even_sort", |g| {
-        // Sorts the elements of each pair of neighbours.
+        // Sorts the two elements of each pair of neighbours.
         let exchange = |x: Value, count: usize| {
             let pairs = x.reshape([b, count / 2, 2]);
             stack(&[pairs.min(2), pairs.max(2)], 2).reshape([b, count])

@@ -13,8 +13,8 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("bootstrap_filter", "particle filters", inputs, bootstrap_filter)
 }];
 
-/// All inputs are multiples of this number. The states, the weights and their running sums are therefore exact in f32,
-/// so every subject resamples the same particles.
+/// The resolution of the inputs: all of them are multiples of this number. The states, the weights and their running
+/// sums are therefore exact in f32, so every subject resamples the same particles.
 const UNIT: f64 = 1.0 / 256.0;
 /// The smallest weight of a particle.
 const LEAST: f64 = 1.0 / 256.0;
@@ -57,7 +57,7 @@ fn bootstrap_filter(sizes: &Sizes) -> funcify::Result<Graph> {
             let total = weights.sum(0);
             let estimate = (weights * position).sum(0) / total;
             // The ancestor of particle i is the first particle whose cumulative weight exceeds (i + offset) / P of the
-            // total.
+            // total weight, where P is the number of particles.
             let cumulative = weights.cumsum(0, false) * p as f64;
             let points = (numbers + offset) * total;
             let ancestors = cumulative.unsqueeze(0).le(points.unsqueeze(1)).cast(DType::I32).sum(1);

@@ -32,8 +32,8 @@ fn mandelbrot_inputs(sizes: &Sizes, _: &mut Numbers) -> Inputs {
     vec![("re", line(-2.1, 0.7)), ("im", line(-1.3, 1.4))]
 }
 
-/// Builds a graph that renders the Mandelbrot set. A pixel is the number of iterations until a point escapes, averaged
-/// over a block of 8 by 8 points.
+/// Builds a graph that renders the Mandelbrot set. The value of a pixel is the number of iterations until a point
+/// escapes, averaged over a block of 8 by 8 points.
 fn mandelbrot(sizes: &Sizes) -> funcify::Result<Graph> {
     let [n, steps] = ["N", "T"].map(|letter| sizes.get(letter));
     Graph::build("mandelbrot", |g| {
@@ -73,8 +73,8 @@ fn scene(points: Value) -> Value {
     (stack(&[ball, ring, y], 0) * -16.0).logsumexp(0) / -16.0
 }
 
-/// Builds a graph that renders a scene by ray marching. Each ray advances by its distance to the scene, until all rays
-/// have hit it or left it.
+/// Builds a graph that renders a scene by ray marching. Each ray advances by its distance to the scene, until every ray
+/// has hit the scene or left it.
 fn ray_march(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("ray_march", |g| {
         let directions = g.input("directions", "f32[R,3]");

@@ -25,8 +25,8 @@ fn ista_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("dictionary", numbers.normal(&[n, m], (m as f64).sqrt().recip())), ("signals", numbers.normal(&[b, m], 1.0))]
 }
 
-/// Builds a graph that computes sparse codes by iterative soft thresholding, whose gradient steps shrink the codes
-/// towards zero.
+/// Builds a graph that computes sparse codes by iterative soft thresholding, which shrinks the codes towards zero after
+/// each gradient step.
 fn ista(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, b, n] = ["T", "B", "N"].map(|letter| sizes.get(letter));
     Graph::build("ista", |g| {

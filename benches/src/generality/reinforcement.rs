@@ -36,7 +36,7 @@ const RATE: f64 = 0.1;
 const SLIP: f64 = 0.2;
 /// The decay parameter of generalised advantage estimation.
 const LAMBDA: f64 = 0.9;
-/// Value iteration ends when no value changes by more than this.
+/// The tolerance of value iteration, which ends when no value changes by more than this number.
 const TOLERANCE: f64 = 1e-4;
 
 fn q_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -26,7 +26,7 @@ const LEAP: f64 = 0.05;
 /// The step size of Langevin dynamics.
 const STEP: f64 = 0.01;
 
-/// Draws the features and labels of a logistic regression.
+/// Draws the features and labels of a logistic regression, and the initial state of each chain.
 fn hmc_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [c, n, d] = ["C", "N", "D"].map(|letter| sizes.get(letter));
     vec![

@@ -19,7 +19,7 @@ pub(crate) enum Half {
 }
 
 impl Half {
-    /// Returns whether a workload belongs to this part.
+    /// Returns `true` if a workload belongs to this part.
     pub(crate) fn contains(self, workload: &Workload) -> bool {
         match self {
             Half::Open => !is_set_aside(workload),
@@ -29,7 +29,7 @@ impl Half {
     }
 }
 
-/// Returns whether a workload is held out.
+/// Returns `true` if a workload is held out.
 fn is_set_aside(workload: &Workload) -> bool {
     SET_ASIDE.contains(&workload.name)
 }

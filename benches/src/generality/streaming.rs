@@ -33,7 +33,7 @@ fn items(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Builds a graph that runs a count-min sketch whose width is a power of two.
+/// Builds a graph that counts items with a count-min sketch, whose width must be a power of two.
 fn count_min(sizes: &Sizes) -> funcify::Result<Graph> {
     let width = sizes.get("W");
     let shift = i64::from(32 - width.ilog2());

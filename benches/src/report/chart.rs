@@ -66,7 +66,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// Returns the horizontal position of a ratio.
+/// Returns the x coordinate of a ratio in the chart.
 fn place(ratio: f64) -> f64 {
     let [low, high] = AXIS.map(f64::from);
     LEFT + WIDTH * ((ratio.log10() - low) / (high - low)).clamp(0.0, 1.0)

@@ -98,8 +98,8 @@ fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     Some((rest, size))
 }
 
-/// Groups the workload's sizes into families whose members differ only in the size on the horizontal axis. Returns
-/// the series of the largest family.
+/// Groups the workload's sizes into families whose members differ only in the size on the horizontal axis. Returns the
+/// series of the largest family that have at least two points.
 fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     let rows = run.rows.iter().filter(|row| row.phase == figure.phase);
     let placed = rows.filter_map(|row| {

@@ -48,12 +48,12 @@ impl Gap<'_> {
         self.own.low_s / self.fastest.low_s
     }
 
-    /// Returns whether the fastest subject's median time is below the minimum time of funcify's variant.
+    /// Returns `true` if the fastest subject's median time is below the minimum time of funcify's variant.
     fn is_clear(&self) -> bool {
         self.own.low_s > self.fastest.median_s
     }
 
-    /// Returns the text of the first reason that applies to this gap.
+    /// Returns the text of the first reason that applies to this gap, or `not profiled yet` if no reason applies.
     fn reason<'r>(&self, reasons: &'r [Reason]) -> &'r str {
         let is = |said: &Option<String>, own: &str| said.as_deref().is_none_or(|said| said == own);
         let about = |reason: &&Reason| {

@@ -128,7 +128,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats a number with three significant digits.
+/// Formats a number with about three significant digits.
 fn digits(number: f64) -> String {
     match number.abs() {
         size if size >= 100.0 => format!("{number:.0}"),

@@ -1,5 +1,5 @@
-//! Updates the table on the benchmarks page and the chart. The table is between two markers, the first of which
-//! contains the benchmarked version.
+//! Updates the table on the benchmarks page and the chart. The table is between two markers. The first marker contains
+//! the benchmarked version.
 
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use super::{Run, bytes, digits, time};
 use crate::rows::Measurement;
 use crate::subjects::Subject;
 
-/// A table with a header row. The first column contains names, and the others contain numbers.
+/// A table with a header row. In Markdown, the first column is left-aligned, and the others are right-aligned.
 pub(super) struct Table {
     pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,

@@ -133,7 +133,7 @@ pub(super) fn burn_gradients(
     Ok(results)
 }
 
-/// Copies named flat tensors to host memory, with the types of the graph's outputs.
+/// Copies named flat tensors to host memory, converted to the dtypes of the graph's outputs.
 pub(super) fn from_burn(results: Vec<(String, BurnTensor<1>)>, graph: &Graph) -> Result<Vec<(String, HostTensor)>> {
     let host = |(index, (name, tensor)): (usize, (String, BurnTensor<1>))| {
         let numbers: Vec<f32> = tensor.into_data().iter::<f32>().collect();

@@ -54,7 +54,7 @@ pub(crate) const ALL: &[Subject] = &[
     subject("rlx", Kind::Rlx, None),
 ];
 
-/// A subject in an earlier build.
+/// A subject that runs in an earlier build of this program.
 #[derive(PartialEq, Eq)]
 pub(crate) struct EarlierBuild {
     /// The path of the earlier build of this program.
@@ -67,7 +67,8 @@ pub(crate) struct EarlierBuild {
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// The name of the subject that runs the handwritten loop in the same library, for comparison.
+    /// The name of the subject that runs the handwritten loop in the same library, or `None` if this subject is not
+    /// compared with a handwritten loop.
     pub(crate) instead_of: Option<&'static str>,
 }
 
@@ -76,17 +77,17 @@ const fn subject(name: &'static str, kind: Kind, instead_of: Option<&'static str
 }
 
 impl Subject {
-    /// Returns whether the subject belongs to another project and therefore runs only with `--peers`.
+    /// Returns `true` if the subject belongs to another project and therefore runs only with `--peers`.
     pub(crate) fn is_peer(&self) -> bool {
         matches!(self.kind, Kind::Python | Kind::Rlx)
     }
 
-    /// Returns whether the subject is one of funcify's variants.
+    /// Returns `true` if the subject is one of funcify's variants.
     pub(crate) fn is_funcify(&self) -> bool {
         matches!(self.kind, Kind::Compiled(..) | Kind::Plugin(_))
     }
 
-    /// Returns whether the subject runs the sizes for the plots. The plots exclude variants that are slow or add no
+    /// Returns `true` if the subject runs the sizes for the plots. The plots exclude variants that are slow or add no
     /// information.
     pub(crate) fn is_in_plots(&self) -> bool {
         let is_left_out = |device: Device| matches!(device, Device::Reference | Device::Ndarray | Device::Wgpu);
@@ -169,7 +170,7 @@ impl Device {
     }
 }
 
-/// A phase in which a built program is measured.
+/// The phase of a workload that a program runs: the forward pass, or a training step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     Forward,

@@ -51,7 +51,7 @@ pub(super) fn burn(
     Ok(Box::new(Eager { compute, wait: move || sync(&burn), to_host }))
 }
 
-/// Flattens a float tensor of any rank to a vector.
+/// Flattens a float tensor of rank 1, 2 or 3 to a vector.
 fn flat(tensor: AnyTensor) -> Result<burn::tensor::Tensor<1>> {
     use burn::tensor::Float;
     Ok(match tensor.shape().len() {

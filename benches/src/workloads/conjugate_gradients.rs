@@ -14,7 +14,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     ..Workload::of("conjugate_gradients", "Conjugate gradients", inputs, graph, candle, burn)
 };
 
-/// The loop ends when the squared residual falls below this fraction of its initial value.
+/// The relative tolerance: the loop ends when the squared residual falls below this fraction of its initial value.
 const TOLERANCE: f64 = 1e-10;
 
 /// Draws a symmetric matrix with eigenvalues between 1 and about 25: `I + G Gᵀ`, where G is N by 2N.

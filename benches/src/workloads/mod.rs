@@ -60,9 +60,11 @@ pub(crate) struct Workload {
     pub(crate) differentiated: &'static [&'static str],
     /// `true` if a condition ends the loop, which means that the number of steps is known only at run time.
     pub(crate) is_conditional: bool,
-    /// The handwritten loop in Candle, which returns its outputs in the order of the graph's outputs.
+    /// The handwritten loop in Candle, if the workload has one. It returns its outputs in the order of the graph's
+    /// outputs.
     pub(crate) candle: Option<InCandle>,
-    /// The handwritten loop in Burn, which returns its outputs as flat tensors, with integers converted to floats.
+    /// The handwritten loop in Burn, if the workload has one. It returns its outputs as flat tensors, with integers
+    /// converted to floats.
     pub(crate) burn: Option<InBurn>,
 }
 
@@ -118,8 +120,8 @@ pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
 }
 
-/// Returns whether the sizes in a title, such as `rnn T=1000 B=1 H=32`, are among the sizes that `own` returns for the
-/// workload.
+/// Returns `true` if the sizes in a title, such as `rnn T=1000 B=1 H=32`, are among the sizes that `own` returns for
+/// the workload.
 pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> bool {
     let Some((name, numbers)) = title.split_once(' ') else { return false };
     let has = |workload: &Workload| own(workload).iter().any(|sizes| sizes.to_string() == numbers);
@@ -153,7 +155,7 @@ impl Workload {
         Workload { name, title, full, quick, growth, inputs, graph, loss, differentiated, is_conditional, candle, burn }
     }
 
-    /// Looks up the predefined sizes that have these values.
+    /// Returns the predefined sizes that equal `requested`, or an error if the workload has no such sizes.
     pub(crate) fn sizes(&self, requested: &BTreeMap<String, usize>) -> Result<Sizes> {
         let all = self.full.iter().chain(self.quick).chain(self.growth);
         let same = |sizes: &&Sizes| {

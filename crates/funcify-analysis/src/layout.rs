@@ -49,7 +49,7 @@ impl TensorLayout {
         self.shape.contains(&0)
     }
 
-    /// Returns a layout that starts at the same element, with a different shape and strides.
+    /// Returns a layout that starts at the same element and has the given shape and strides.
     pub fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> Self {
         TensorLayout { start: self.start, shape, strides }
     }
@@ -70,7 +70,7 @@ impl TensorLayout {
         layout
     }
 
-    /// Returns the layout of `count` indices of an axis: `start`, `start + step`, and so on.
+    /// Returns the layout of the elements at `count` indices of an axis: `start`, `start + step`, and so on.
     pub fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> Self {
         let mut layout = self.clone();
         if count > 0 {
@@ -103,7 +103,7 @@ impl TensorLayout {
         [-1, 1].map(|sign| self.start.wrapping_add_signed(reach(sign)))
     }
 
-    /// Returns the layout of one index of an axis, with this axis removed.
+    /// Returns the layout of the elements at one index of an axis. The axis is removed.
     pub fn at(&self, axis: usize, index: usize) -> Self {
         let mut layout = self.part(axis, index, 1, 1);
         layout.shape.remove(axis);
@@ -118,8 +118,8 @@ impl TensorLayout {
         self.with_axes(shape, strides)
     }
 
-    /// Broadcasts the tensor to a shape: adds the missing leading axes, and repeats the tensor along them and along
-    /// axes of size 1.
+    /// Returns the layout of the tensor broadcast to `shape`. Missing leading axes are added, and the tensor repeats
+    /// along these axes and along its axes of size 1.
     pub fn broadcast(&self, shape: &[usize]) -> Self {
         let added = shape.len() - self.shape.len();
         let stride = |axis: usize| match axis.checked_sub(added) {
@@ -129,7 +129,8 @@ impl TensorLayout {
         self.with_axes(shape.to_vec(), (0..shape.len()).map(stride).collect())
     }
 
-    /// Returns the layout of the same elements in another shape, or `None` if elements would have to move.
+    /// Returns the layout of the same elements, in row-major order, with the given shape, or `None` if elements would
+    /// have to move.
     pub fn reshaped(&self, shape: &[usize]) -> Option<Self> {
         let strides = if self.is_empty() { in_order(shape) } else { reshaped_strides(self, shape)? };
         Some(self.with_axes(shape.to_vec(), strides))
@@ -142,7 +143,7 @@ impl TensorLayout {
             && (0..self.shape.len()).filter(moves).all(|axis| self.strides[axis] == other.strides[axis])
     }
 
-    /// Returns `true` if each row along axis 0 is contiguous.
+    /// Returns `true` if each row along axis 0 is contiguous and in row-major order.
     pub fn has_rows_in_order(&self) -> bool {
         self.split_axes(1.min(self.shape.len())).1.is_in_order()
     }
@@ -154,8 +155,8 @@ impl TensorLayout {
     }
 }
 
-/// Returns the strides of the same elements in another shape, or `None` if elements would have to move. Merges
-/// contiguous old axes into runs, and then divides each run into new axes.
+/// Returns the strides of the same elements, in row-major order, with the given shape, or `None` if elements would have
+/// to move. Merges contiguous old axes into runs, and then divides each run into new axes.
 fn reshaped_strides(layout: &TensorLayout, shape: &[usize]) -> Option<Vec<isize>> {
     let mut runs: Vec<(usize, isize)> = Vec::new();
     for (size, stride) in

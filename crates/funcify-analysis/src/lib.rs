@@ -4,7 +4,7 @@
 //! code or GPU kernels. This crate provides these analyses. It works on graphs, values, axes and integers, and does not
 //! depend on a particular engine:
 //!
-//! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that different threads can compute
+//! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that different threads can process
 //!   different parts of it;
 //! - [`Ranges`] bounds the integers of a program, so that an engine knows which of them it can represent exactly as
 //!   floats;

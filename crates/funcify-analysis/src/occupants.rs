@@ -1,4 +1,4 @@
-//! Looks up items by the memory that they occupy, in a time that does not depend on the total number of items.
+//! Looks up items by the memory that they occupy, in time that does not depend on the total number of items.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -64,7 +64,7 @@ pub struct ReadOrder<'g> {
 }
 
 impl<'g> ReadOrder<'g> {
-    /// Creates the state before the first node of a graph. Counts how often live nodes and outputs read each value.
+    /// Starts tracking a graph, before its first node. Counts how often live nodes and outputs read each value.
     pub fn of(graph: &'g Graph) -> Self {
         let mut readers = vec![0; graph.values().count()];
         let live = graph.live_nodes();
@@ -132,7 +132,7 @@ impl<'g> ReadOrder<'g> {
         is_read_by_sum && self.readers[state.index()] == 1 && self.readers[sum.index()] == 1
     }
 
-    /// Returns the number of reads of a value after the current node.
+    /// Returns the number of reads of a value by nodes and outputs after the current node.
     fn later_reads(&self, value: usize) -> usize {
         let reads_now =
             self.current_node.iter().flat_map(|node| &node.inputs).filter(|input| input.index() == value).count();

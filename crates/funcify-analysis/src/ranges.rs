@@ -2,7 +2,7 @@
 //!
 //! An engine that computes only in floats can hold an integer in a float if its float type represents all possible
 //! values of the integer exactly. This is usually true of step counters, indices, and integers computed from them. To
-//! find out, the analysis computes a range for each integer value by interval arithmetic (Cousot and Cousot 1977),
+//! prove it, the analysis computes a range for each integer value by interval arithmetic (Cousot and Cousot 1977),
 //! given the sizes of a call. If each step adds to a state, the state's range covers the total that all steps together
 //! can add.
 
@@ -84,7 +84,7 @@ fn limits(dtype: DType) -> Option<(i128, i128)> {
     }
 }
 
-/// The facts known about a value.
+/// The range of a value, and its relation to a loop state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fact {
     possible: Possible,
@@ -130,9 +130,9 @@ pub struct Ranges {
 impl Ranges {
     /// Finds the ranges of a program for an engine that computes in the float type `element`.
     ///
-    /// If `are_checked` is set, the caller promises to check two assumptions at run time: that this float type
-    /// represents all inputs of integer types other than `u32` exactly, and that each loop without a bound ends after
-    /// at most [`max_checked_steps`](Ranges::max_checked_steps) steps.
+    /// If `are_checked` is set, the caller promises to check two assumptions at run time: that the absolute value of
+    /// each integer input, except for `u32` inputs, is at most half of the [`greatest_integer`] of `element`, and that
+    /// each loop without a bound ends after at most [`max_checked_steps`](Ranges::max_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
         let mut ranges = Ranges { greatest, are_checked, ..Ranges::default() };
@@ -250,7 +250,7 @@ impl Ranges {
                 Elementwise::Select(_) => either(operands[1], operands[2]),
                 Elementwise::Cast(cast) if cast.dtype == DType::Bool => Within(0, 1).into(),
                 Elementwise::Cast(_) => first.possible.into(),
-                // A bitwise op may set any bit, and the other two ops return floats.
+                // A bitwise op may set any bit, and `NextAfter` and `Polygamma` return floats.
                 Elementwise::Bits(_) | Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => Anything.into(),
             },
             OpClass::Movement(op) => match op {
@@ -415,7 +415,7 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
         }
         (ops::Unary::Sign, Within(..)) => Within(-1, 1).into(),
         (ops::Unary::Square, possible) => possible.ends(possible, i128::saturating_mul).into(),
-        // In two's complement, `not x` is `ones - x`.
+        // In two's complement, `not x` is `ones - x`, where `ones` has all bits set.
         (ops::Unary::Not, Within(low, high)) => match all_ones(dtype) {
             Some(ones) => Within(ones - high, ones - low).into(),
             None => Anything.into(),
@@ -439,8 +439,8 @@ fn bits_of_both(a: Possible, b: Possible) -> Possible {
     }
 }
 
-/// Returns the range of an integer after a logical right shift by `places` bits. It is known only for nonnegative
-/// integers.
+/// Returns the range of an integer after a logical right shift by `places` bits. The range is known only if `a` is
+/// nonnegative.
 fn shifted_right(a: Possible, places: Possible) -> Possible {
     match (a, places) {
         (Within(0.., high), Within(least @ 0..=63, _)) => Within(0, high >> least),

@@ -5,14 +5,14 @@ use smallvec::SmallVec;
 
 use crate::fused::{Axis, Order, Stream};
 
-/// The number of lanes below which the planes of a stream with more than two axes are grouped. The offsets of the lanes
-/// in a group are computed once per block.
+/// The number of lanes in a plane below which the innermost axes of a stream with more than two axes are merged into a
+/// group. The offsets of the lanes in a group are computed once per block.
 const SMALL_PLANE: usize = 32;
 
-/// The offsets of the lanes of a group.
+/// The memory offsets of the lanes of a group, relative to its first lane.
 type Offsets = SmallVec<[isize; 4 * SMALL_PLANE]>;
 
-/// The lanes of a stream in a block.
+/// A block of `count` lanes of a stream, beginning at lane `start`.
 pub(crate) struct Block<'b> {
     pub(crate) stream: &'b Stream,
     pub(crate) start: usize,
@@ -26,7 +26,7 @@ struct Plane {
     rows: usize,
     /// The number of lanes in a row.
     width: usize,
-    /// The number of lanes of the innermost axis that precede the plane. It is 0 if the plane has more than one row.
+    /// The number of lanes that precede the plane in its row. It is 0 if the plane has more than one row.
     skipped: usize,
     /// The offset in memory of the first row's first lane, even if that lane is skipped.
     at: usize,
@@ -35,7 +35,7 @@ struct Plane {
 }
 
 impl Block<'_> {
-    /// Copies the lanes to a tile.
+    /// Copies the lanes from `data` to a tile.
     pub(crate) fn load<E: Pod>(&self, to: &mut [E], data: &[E]) {
         match self.stream.order {
             Order::Splat => to.fill(data[self.stream.first]),
@@ -59,7 +59,7 @@ impl Block<'_> {
         }
     }
 
-    /// Copies a tile to the lanes.
+    /// Copies a tile to the lanes in `data`.
     pub(crate) fn store<E: Pod>(&self, from: &[E], data: &mut [E]) {
         if self.stream.order == Order::Dense {
             return data[self.start..][..self.count].copy_from_slice(from);
@@ -79,7 +79,8 @@ impl Block<'_> {
     }
 
     /// Merges the innermost axes into a group. Returns the resulting axes, in which the group is a single axis, and the
-    /// offset of each lane of the group. Returns `None` unless the planes are small.
+    /// offset of each lane of the group. Returns `None` if the stream has fewer than three axes, or if its planes have
+    /// at least [`SMALL_PLANE`] lanes.
     fn groups(&self) -> Option<(SmallVec<[Axis; 4]>, Offsets)> {
         let axes = &self.stream.axes;
         if axes.len() < 3 || axes[axes.len() - 2..].iter().map(|axis| axis.size).product::<usize>() >= SMALL_PLANE {
@@ -114,7 +115,7 @@ fn repeat<E: Pod>(to: &mut [E], period: usize) {
 }
 
 impl Plane {
-    /// Returns the offset of a row in memory.
+    /// Returns the offset in memory of a row's first lane, even if that lane is skipped.
     #[inline(always)]
     fn row(&self, row: usize) -> usize {
         self.at.wrapping_add_signed(row as isize * self.strides[0])
@@ -227,7 +228,7 @@ fn store_rows<const N: usize, E: Pod>(from: &[E], data: &mut [E], mut at: usize,
     }
 }
 
-/// Loads a row. Checks the bounds once.
+/// Loads a row. Checks the bounds once per row, not once per lane.
 #[inline(always)]
 fn load_row<E: Pod>(to: &mut [E], data: &[E], at: usize, stride: isize) {
     if stride == 0 {
@@ -333,7 +334,8 @@ fn store_columns<E: Pod>(from: &[E], width: usize, data: &mut [E], at: usize, st
     }
 }
 
-/// Calls `run` for each plane of the first `count` lanes of a block. `axes` are the axes of the stream.
+/// Calls `run` for each plane of the first `count` lanes of a block. `axes` are the axes of the stream, whose innermost
+/// axes may have been merged into a group.
 #[inline(always)]
 fn each_plane(block: &Block<'_>, axes: &[Axis], count: usize, mut run: impl FnMut(Plane)) {
     const POINT: Axis = Axis { size: 1, stride: 0 };

@@ -8,11 +8,11 @@ use crate::ir::{Body, Op, Type};
 #[derive(Clone, Debug)]
 pub struct Code {
     pub(crate) steps: Vec<Step>,
-    /// The constants, each with its tile. They are written once per run, before the first block.
+    /// The constants, each with its tile. They are written to their tiles once per run, before the first block.
     pub(crate) constants: Vec<(usize, Op, Type)>,
     /// The streams that are loaded, each with the tile that receives its lanes if they are not adjacent in memory.
     pub(crate) loads: Vec<(usize, usize)>,
-    /// The stored values, each with its stream.
+    /// The values that are stored, each with the stream that receives it.
     pub(crate) stores: Vec<(Source, usize)>,
     /// The number of tiles.
     pub(crate) tiles: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Step {
     pub(crate) from: SmallVec<[Source; 3]>,
 }
 
-/// An operand of a step.
+/// The location of an operand of a step, or of a stored value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     Tile(usize),
@@ -37,7 +37,7 @@ pub(crate) enum Source {
 }
 
 impl Code {
-    /// Returns the size of the largest element in bytes. `float` is the size of a float.
+    /// Returns the size in bytes of the largest element that a step computes. `float` is the size of a float.
     pub(crate) fn element(&self, float: usize) -> usize {
         self.steps.iter().map(|step| step.types[0].size(float)).max().unwrap_or(1)
     }

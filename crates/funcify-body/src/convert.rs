@@ -11,33 +11,34 @@ fn low_bits(x: f64) -> u64 {
     (x.trunc() + f64::ROUNDER).to_bits()
 }
 
-/// Clamps `x` to an interval. NaN becomes `least`.
+/// Clamps `x` to the interval from `least` to `greatest`. NaN becomes `least`.
 #[inline(always)]
 fn limit(x: f64, least: f64, greatest: f64) -> f64 {
     let x = if x > least { x } else { least };
     if x < greatest { x } else { greatest }
 }
 
-/// Converts to `u8`.
+/// Converts `x` to `u8`, with the same result as `x as u8`.
 #[inline(always)]
 pub(crate) fn to_u8(x: f64) -> u8 {
     low_bits(limit(x, 0.0, u8::MAX.into())) as u8
 }
 
-/// Converts to `u32`.
+/// Converts `x` to `u32`, with the same result as `x as u32`.
 #[inline(always)]
 pub(crate) fn to_u32(x: f64) -> u32 {
     low_bits(limit(x, 0.0, u32::MAX.into())) as u32
 }
 
-/// Converts to `i32`.
+/// Converts `x` to `i32`, with the same result as `x as i32`.
 #[inline(always)]
 pub(crate) fn to_i32(x: f64) -> i32 {
     let integer = low_bits(limit(x, i32::MIN.into(), i32::MAX.into())) as i32;
     if x.is_nan() { 0 } else { integer }
 }
 
-/// Converts to `i64`. The exponent determines by how many bits the significand is shifted, in either direction.
+/// Converts `x` to `i64`, with the same result as `x as i64`, by shifting the significand left or right. The exponent
+/// determines the direction and the number of bits.
 #[inline(always)]
 pub(crate) fn to_i64(x: f64) -> i64 {
     const FRACTION_BITS: u64 = f64::MANTISSA_DIGITS as u64 - 1;
@@ -48,7 +49,8 @@ pub(crate) fn to_i64(x: f64) -> i64 {
     let bits = x.to_bits();
     let exponent = (bits >> FRACTION_BITS) & 0x7ff;
     let significand = bits & ((1 << FRACTION_BITS) - 1) | 1 << FRACTION_BITS;
-    // Unless both differences are zero, one of them wraps, and the shift by it yields 0.
+    // Unless the exponent is `WHOLE`, one of the two differences wraps to a large number, and the shift by that
+    // difference yields 0.
     let (left, right) = (exponent.wrapping_sub(WHOLE), WHOLE.wrapping_sub(exponent));
     let shifted_left = if left < 64 { significand << left } else { 0 };
     let shifted_right = if right < 64 { significand >> right } else { 0 };
@@ -70,8 +72,8 @@ pub(crate) fn divide(x: f64, y: f64) -> u32 {
     low_bits(x / y) as u32
 }
 
-/// Divides two integers, and truncates the quotient toward zero. Both must be in the [range](are_small) of exact
-/// quotients. If `y` is 0, the result is unspecified.
+/// Divides two integers, and truncates the quotient toward zero. Both must be in the range that [`are_small`] checks.
+/// If `y` is 0, the result is unspecified.
 ///
 /// The quotient is exact for the same reason as in [`divide`]: |x| is less than 2^53.
 #[inline(always)]
@@ -90,7 +92,8 @@ pub(crate) fn are_small(integers: &[i64]) -> bool {
 
 /// Divides two integers below 2^8. If `y` is 0, the result is unspecified.
 ///
-/// The quotient is exact for the same reason as in [`divide`]: rounding to `f32` changes it by at most 2^-24 x / y.
+/// The quotient is exact for the same reason as in [`divide`]: rounding to `f32` changes it by at most 2^-24 x / y, and
+/// x is less than 2^24.
 #[inline(always)]
 pub(crate) fn divide_u8(x: u8, y: u8) -> u8 {
     ((f32::from(x) / f32::from(y)).trunc() + f32::WHOLE).to_bits() as u8

@@ -7,7 +7,7 @@
 use pulp::Simd;
 use pulp::bytemuck::{self, Pod};
 
-/// An element type of the engine: `f32` or `f64`.
+/// An element type of the kernels: `f32` or `f64`.
 pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + Default {
     /// A vector of elements.
     type Vector<S: Simd>: Copy;
@@ -18,9 +18,9 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
 
     /// Returns the number of elements in a vector.
     fn lanes<S: Simd>() -> usize;
-    /// Returns the element nearest to `value`.
+    /// Rounds `value` to the nearest number of this type.
     fn from_f64(value: f64) -> Self;
-    /// Returns the element nearest to an integer.
+    /// Rounds an integer to the nearest number of this type.
     fn from_i64(value: i64) -> Self;
     /// Converts the element to f64.
     fn to_f64(self) -> f64;
@@ -358,14 +358,16 @@ float! {
     reduce: reduce_sum_f64s, reduce_product_f64s;
 }
 
-/// Adds 1.5 * 2^23, which leaves n in the low bits, and shifts them into the exponent field.
+/// Implements [`Float::to_exponent`]: adds 1.5 * 2^23 to n, so that the low bits of the sum are n, and shifts them into
+/// the exponent field.
 #[inline(always)]
 fn to_exponent_f32<S: Simd>(simd: S, n: S::f32s) -> S::u32s {
     let low = simd.transmute_u32s_f32s(simd.add_f32s(n, simd.splat_f32s(f32::ROUNDER)));
     simd.wrapping_dyn_shl_u32s(low, simd.splat_u32s(23))
 }
 
-/// Adds the rounder and the bias as one constant, so that the low bits of the sum are the biased exponent of 2^n.
+/// Implements [`Float::powers_of_two`]. Adds the rounder and the bias as one constant, so that the low bits of each sum
+/// are the biased exponent of one of the powers.
 #[inline(always)]
 fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     const BIASED: f32 = f32::ROUNDER + 127.0;
@@ -377,8 +379,8 @@ fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     (simd.transmute_f32s_u32s(first), simd.transmute_f32s_u32s(second))
 }
 
-/// Converts the exponent field, an integer below 2^23, to a float: ORs it into the fraction bits of 2^23, and subtracts
-/// 2^23.
+/// Implements [`Float::exponent_field`]: ORs the exponent field, an integer below 2^23, into the fraction bits of 2^23,
+/// and subtracts 2^23.
 #[inline(always)]
 fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     let field = simd.wrapping_dyn_shr_u32s(bits, simd.splat_u32s(23));
@@ -389,8 +391,8 @@ fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
 /// 2^20. In an f64 of this magnitude, bit 32 has the value 1, so the integer part is in the upper half of the 64 bits.
 const UPPER_HALF: f64 = (1u64 << 20) as f64;
 
-/// Adds 1.5 * 2^20, which leaves n in the low bits of the upper half, and shifts them into the exponent field. Both
-/// halves may be shifted as separate 32-bit words.
+/// Implements [`Float::to_exponent`]: adds 1.5 * 2^20 to n, so that the low bits of the upper half of the sum are n,
+/// and shifts them into the exponent field. The two halves can be shifted as separate 32-bit words.
 #[inline(always)]
 fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     let upper = simd.transmute_u64s_f64s(simd.add_f64s(n, simd.splat_f64s(1.5 * UPPER_HALF)));
@@ -402,7 +404,8 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     bytemuck::cast(simd.wrapping_dyn_shl_u32s(words, simd.splat_u32s(20)))
 }
 
-/// Splits n into a sum of two integers, each about n / 2, and computes 2 to the power of each.
+/// Implements [`Float::powers_of_two`]: splits n into a sum of two integers, each about n / 2, and computes 2 to the
+/// power of each.
 #[inline(always)]
 fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     let rounder = simd.splat_f64s(f64::ROUNDER);
@@ -414,8 +417,8 @@ fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     (simd.transmute_f64s_u64s(first), simd.transmute_f64s_u64s(second))
 }
 
-/// Moves the exponent field to the low bits of the upper half, and converts it to a float: ORs it into the fraction
-/// bits of 2^20, and subtracts 2^20.
+/// Implements [`Float::exponent_field`]: moves the exponent field to the low bits of the upper half, ORs it into the
+/// fraction bits of 2^20, and subtracts 2^20.
 #[inline(always)]
 fn exponent_field_f64<S: Simd>(simd: S, bits: S::u64s) -> S::f64s {
     let shifted: S::u64s = if S::IS_SCALAR {

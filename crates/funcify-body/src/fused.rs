@@ -1,11 +1,12 @@
-//! A body with its iteration space.
+//! Bodies with their iteration spaces, and the memory layout of their streams.
 
 use smallvec::SmallVec;
 
 use crate::code::Code;
 use crate::ir::{Body, Node, Op, Type};
 
-/// A body with its iteration space.
+/// A body with its iteration space: the sizes of the axes over which it runs, and the strides of each stream along
+/// these axes.
 #[derive(Clone, Debug)]
 pub struct Fused {
     pub(crate) body: Body,
@@ -24,7 +25,7 @@ pub(crate) struct Stream {
     /// The stride along each axis, in elements.
     pub(crate) strides: SmallVec<[isize; 4]>,
     pub(crate) order: Order,
-    /// The axes with more than one lane. Axes along which the stream continues at the same stride are merged.
+    /// The axes with more than one lane. Adjacent axes are merged if the stream has a constant stride across both.
     pub(crate) axes: SmallVec<[Axis; 4]>,
     /// The number of lanes after which the stream repeats.
     pub(crate) period: usize,
@@ -64,11 +65,11 @@ impl Fused {
         Fused { code: Code::new(&body), sizes: sizes.into(), streams, body }
     }
 
-    /// Returns the body restricted to the indices `start..end` of the outermost axis, and the offset in elements of
-    /// each of its streams from the same stream of `self`.
+    /// Returns the body restricted to the indices `start..end` of the outermost axis. Also returns, for each stream,
+    /// the number of elements from the start of the stream in `self` to its start in the restricted body.
     pub fn part(&self, start: usize, end: usize) -> (Fused, Vec<usize>) {
         let (sizes, whole) = ([&[end - start], &self.sizes[1..]].concat(), self.sizes[0]);
-        // A reversed stream starts at its last index.
+        // A stream that is reversed along the outermost axis starts at the last index of that axis.
         let offset = |stream: &Stream| match stream.strides[0] {
             stride if stride < 0 => stride.unsigned_abs() * (whole - end),
             stride => stride.unsigned_abs() * start,
@@ -102,7 +103,7 @@ impl Fused {
         self.streams[stream].ty
     }
 
-    /// Returns the number of elements from the lowest to the highest element that a stream accesses.
+    /// Returns the number of elements from the lowest to the highest element that a stream accesses, both included.
     pub fn span(&self, stream: usize) -> usize {
         let steps = self.streams[stream].strides.iter().zip(&self.sizes);
         1 + steps.map(|(stride, size)| stride.unsigned_abs() * (size - 1)).sum::<usize>()

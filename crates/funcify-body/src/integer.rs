@@ -1,4 +1,4 @@
-//! Arithmetic of each integer type. Integers wrap.
+//! Arithmetic for each integer type, wrapping on overflow.
 
 use pulp::bytemuck::Pod;
 
@@ -6,19 +6,20 @@ use crate::convert;
 use crate::float::{Constants, Float};
 use crate::ir::{IntBinary, IntUnary};
 
-/// An element type: an integer or a float. Conversions behave like `as`: floats saturate, and NaN becomes 0.
+/// An element type: an integer or a float. Conversions to integers behave like `as`: floats saturate, and NaN becomes
+/// 0.
 pub trait Element: Pod + PartialOrd + Send + Sync {
     /// `true` for floats.
     const IS_FLOAT: bool;
-    /// Converts to `i64`.
+    /// Converts the element to `i64`.
     fn to_i64(self) -> i64;
-    /// Converts to `i32`.
+    /// Converts the element to `i32`.
     fn to_i32(self) -> i32;
-    /// Converts to `u32`.
+    /// Converts the element to `u32`.
     fn to_u32(self) -> u32;
-    /// Converts to `u8`.
+    /// Converts the element to `u8`.
     fn to_u8(self) -> u8;
-    /// Converts to the nearest float.
+    /// Converts the element to the nearest float.
     fn to_float<T: Float>(self) -> T;
     /// Returns `true` unless the element is 0.
     fn is_nonzero(self) -> bool;
@@ -35,11 +36,11 @@ pub trait Integer: Element + Ord {
     const LEAST: Self;
     /// The largest integer.
     const GREATEST: Self;
-    /// Wraps an integer to this type.
+    /// Converts an integer to this type, wrapping on overflow.
     fn of(number: i64) -> Self;
-    /// Applies a function of one integer.
+    /// Applies `op` to an integer.
     fn unary(op: IntUnary, x: Self) -> Self;
-    /// Applies a function of two integers.
+    /// Applies `op` to two integers.
     fn binary(op: IntBinary, x: Self, y: Self) -> Self;
     /// Returns the integer of this type that is nearest to `number`.
     fn saturate(number: i64) -> Self;

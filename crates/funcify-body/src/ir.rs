@@ -60,25 +60,25 @@ pub enum Op {
     /// The second operand where the first operand, a mask, is `true`, and the third operand elsewhere.
     Select,
     /// The operand converted to the type of the result. A float becomes an integer by truncation toward zero, and
-    /// saturates; NaN becomes 0. Integers wrap. A number becomes `true` unless it is 0.
+    /// saturates; NaN becomes 0. Conversions between integer types wrap. A number becomes `true` unless it is 0.
     Cast,
-    /// The same as [`Op::Cast`], for an operand whose value the result's type represents exactly: a float that holds an
-    /// integer or a mask, or an integer or a mask that becomes a float.
+    /// The operand converted to the type of the result, which must represent it exactly. The operand is a float that
+    /// holds an integer or a mask, or an integer or a mask that becomes a float.
     Hold,
 }
 
-/// A function of one integer. Integers wrap.
+/// A function of one integer, which wraps on overflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IntUnary {
     /// `-x`.
     Neg,
     /// `|x|`. The smallest integer is unchanged.
     Abs,
-    /// -1, 0 or 1.
+    /// The sign of `x`: -1, 0 or 1.
     Sign,
     /// `x * x`.
     Square,
-    /// All bits inverted, or the negation of a mask.
+    /// `x` with all bits inverted, or the negation of a mask.
     Not,
     /// The number of one bits.
     Popcount,
@@ -99,7 +99,7 @@ impl IntUnary {
     ];
 }
 
-/// A function of two integers. Integers wrap.
+/// A function of two integers, which wraps on overflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IntBinary {
     /// `x + y`.
@@ -116,7 +116,7 @@ pub enum IntBinary {
     Max,
     /// The smaller integer.
     Min,
-    /// `x` to the power `y`. A negative power is 0 unless `x` is 1 or -1.
+    /// `x` to the power `y`. If `y` is negative, the result is 0 unless `x` is 1 or -1.
     Pow,
     /// `x & y`.
     And,
@@ -170,7 +170,7 @@ impl Compare {
     pub const ALL: [Compare; 4] = [Compare::Equal, Compare::NotEqual, Compare::Less, Compare::LessEqual];
 }
 
-/// An op, the type of its result, and its operands.
+/// A use of an op in a body: the op, the type of its result, and its operands.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
     pub(crate) op: Op,
@@ -210,7 +210,8 @@ impl Body {
         self.nodes.len() - 1
     }
 
-    /// Appends a load from a stream, and returns its result. Further loads from the same stream return the same value.
+    /// Appends a load from a stream, and returns its result. If the body already loads this stream, returns the result
+    /// of that load.
     pub fn load(&mut self, stream: usize, ty: Type) -> Value {
         match self.nodes.iter().position(|node| node.op == Op::Load(stream)) {
             Some(value) => value,
@@ -218,12 +219,12 @@ impl Body {
         }
     }
 
-    /// Appends a float constant.
+    /// Appends a float constant, and returns its value.
     pub fn number(&mut self, number: f64) -> Value {
         self.push(Op::Number(number), Type::Float, &[])
     }
 
-    /// Appends an integer constant of the given type, or a mask.
+    /// Appends a constant of an integer type, or a constant mask (0 or 1), and returns its value.
     pub fn integer(&mut self, number: i64, ty: Type) -> Value {
         self.push(Op::Integer(number), ty, &[])
     }
@@ -233,7 +234,7 @@ impl Body {
         self.stores.push((value, stream));
     }
 
-    /// Returns the values, in order.
+    /// Returns the node of each value, in order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }

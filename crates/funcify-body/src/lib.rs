@@ -6,7 +6,7 @@
 //! so that intermediate values stay in the L1 cache.
 //!
 //! This crate uses neither graphs nor tensor libraries. A program's float type, `f32` or `f64`, is a type parameter of
-//! the interpreter, so a body is the same for both.
+//! the interpreter, so the same body runs with either type.
 //!
 //! ```
 //! use funcify_body::{Body, Fused, IntBinary, Machine, Op, Streams, Tiles, Type};

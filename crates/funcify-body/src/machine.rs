@@ -23,7 +23,7 @@ pub enum Translation {
     /// millisecond.)
     #[default]
     Worthwhile,
-    /// Translates every supported loop. For tests.
+    /// Translates every supported loop, for tests.
     Always,
 }
 
@@ -65,7 +65,7 @@ impl Machine {
         if matches!(self.arch, Arch::Scalar) { Translation::Never } else { self.translation }
     }
 
-    /// Returns the common name of the instruction set.
+    /// Returns the usual name of the instruction set, such as `AVX2`.
     pub fn name(self) -> &'static str {
         match self.arch {
             Arch::Scalar => "plain",

@@ -14,9 +14,9 @@ use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::typed;
 
-/// The maximum number of lanes in a block, and the smaller maximum for bodies whose tiles would otherwise not fit into
-/// the L1 cache.
+/// The maximum number of lanes in a block.
 const BLOCK: usize = 1024;
+/// The maximum number of lanes in a block if tiles of [`BLOCK`] lanes would not fit into the L1 cache.
 const SMALL_BLOCK: usize = 256;
 
 /// The maximum total size of a body's tiles, in bytes, at which they fit into the L1 cache together with its streams.
@@ -30,7 +30,7 @@ pub trait Streams {
     fn write(&mut self, stream: usize) -> &mut [u8];
 }
 
-/// The memory for values of a body. It is allocated once, and reused by all bodies that run on it.
+/// The memory for the values of a body. All bodies that run on the same `Tiles` reuse its memory.
 #[derive(Debug, Default)]
 pub struct Tiles {
     tiles: Vec<Vec<u64>>,
@@ -64,7 +64,7 @@ impl Tiles {
         machine.run(Run { tiles: self, fused, streams, float: std::marker::PhantomData::<T> });
     }
 
-    /// Runs a body on all its lanes.
+    /// Runs a body on all its lanes, with the instruction set `S`.
     pub fn run<T: MathTable + Item, S: Simd>(&mut self, simd: S, fused: &Fused, streams: &mut impl Streams) {
         let Fused { code, streams: paths, .. } = fused;
         let lanes = fused.lanes();
@@ -87,7 +87,8 @@ impl Tiles {
                 let path = &paths[*stream];
                 let is_loaded = match path.order {
                     Order::Dense => false,
-                    // All blocks have the same lanes, so only the first block loads them.
+                    // The elements of the stream are the same in every block, so they are loaded only for the first
+                    // block.
                     Order::Splat | Order::Strided if block.is_multiple_of(path.period) => start == 0,
                     Order::Splat | Order::Strided => true,
                 };

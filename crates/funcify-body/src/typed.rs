@@ -1,4 +1,4 @@
-//! Runs an op on tiles of any type.
+//! Runs ops on tiles of any element type.
 
 use pulp::bytemuck::{cast_slice, cast_slice_mut};
 use pulp::{NullaryFnOnce, Simd};

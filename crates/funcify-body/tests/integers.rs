@@ -34,7 +34,8 @@ fn check<T: Item + funcify_body::kernels::math::MathTable, E: Pod + Debug + Part
     }
 }
 
-/// Returns floats around powers of two and around integers, and random floats. The first 2048 are less than 2^20.
+/// Returns floats around powers of two and around integers, and random floats. The magnitudes of the first 2048 are
+/// less than 2^20.
 fn floats() -> Vec<f64> {
     let mut random = Random(1);
     let mut small: Vec<f64> = (0..2048).map(|_| random.below(1 << 30) as f64 / 1024.0 - 524_288.0).collect();
@@ -142,8 +143,8 @@ fn quotients_remainders_powers_and_choices_are_exact() {
     check_integers!(i32, Type::I32, pairs!(i32));
     check_integers!(u32, Type::U32, pairs!(u32));
     check_integers!(i64, Type::I64, pairs!(i64));
-    // These i64 quotients are computed in f64. The dividends are the largest ones, at or just below a multiple of the
-    // divisor.
+    // These i64 quotients are computed in f64. The dividends are close to the largest multiple of the divisor for which
+    // this is exact.
     let mut random = Random(4);
     let small = (0..50_000).map(|_| {
         let y = (random.bits() >> 14) as i64 >> random.below(50);

@@ -65,7 +65,8 @@ impl Backend for Burn {
         dtypes::of(tensor) == Some(self.storage_dtype(dtype))
     }
 
-    /// Normalises booleans that are stored as numbers: replaces every nonzero element with 1.
+    /// Makes the elements of an argument valid for `dtype`. In booleans that are stored as numbers, replaces every
+    /// nonzero element with 1.
     fn admit(&self, mut tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))
@@ -224,8 +225,8 @@ fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
     }
-    // Burn's flex device panics on an offset into an empty tensor. All rows of such a tensor are equal, so the offset
-    // is set to 0.
+    // Burn's flex device panics on an offset into an empty tensor. All rows of such a tensor are the same, so the slice
+    // can start at 0.
     let start = if sizes.contains(&0) { 0 } else { start };
     Ok(kinds::slice(tensor.clone(), &kinds::slices_along(sizes, 0, start, start + count, 1)))
 }

@@ -1,4 +1,4 @@
-//! Implements kernels in host memory, for integer ops that panic in Burn and for ops that Burn lacks.
+//! Implements kernels that run in host memory, for integer ops that panic in Burn and for ops that Burn lacks.
 //!
 //! On a CPU device, elements are already in host memory. The kernels change a buffer in place if it is not shared.
 
@@ -9,14 +9,14 @@ use crate::data::{elements, from_elements};
 use crate::device::Burn;
 use crate::kinds::{Outcome, Tensor, sizes};
 
-/// Evaluates the body with `$element` as the Rust type of an integer tensor's elements.
+/// Evaluates `$body`, in which `$element` is the Rust type of an integer tensor's elements.
 macro_rules! by_integer {
     ($tensor:expr, $element:ident => $body:expr) => {
         by_element!($tensor, [U8 = u8, U32 = u32, I32 = i32, I64 = i64], $element => $body)
     };
 }
 
-/// Evaluates the body with `$element` as the Rust type of a float tensor's elements.
+/// Evaluates `$body`, in which `$element` is the Rust type of a float tensor's elements.
 macro_rules! by_float {
     ($tensor:expr, $element:ident => $body:expr) => {
         by_element!($tensor, [F16 = half::f16, BF16 = half::bf16, F32 = f32, F64 = f64], $element => $body)
@@ -72,7 +72,7 @@ pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Outc
     by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::round_from(f(x.widen()))))
 }
 
-/// Combines corresponding elements of two tensors of the same shape.
+/// Applies a function to each pair of corresponding elements of two tensors of the same shape.
 pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E) -> E) -> Outcome {
     let shape = sizes(&x);
     let (mut left, right) = (elements::<E>(x)?, elements::<E>(y)?);
@@ -80,7 +80,7 @@ pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E
     Ok(from_elements(burn, left, &shape))
 }
 
-/// Reduces an axis to size 1 (keepdim).
+/// Reduces an axis to size 1 (keepdim), by folding its elements with `f`, starting from `identity`.
 pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E, f: impl Fn(E, E) -> E) -> Outcome {
     let mut shape = sizes(&x);
     let inner: usize = shape[axis + 1..].iter().product();
@@ -126,7 +126,7 @@ fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
     lanes.iter().chain(rest).copied().fold(row[0], pick)
 }
 
-/// Computes a running reduction along an axis, from its first element or, in reverse, from its last.
+/// Computes a running reduction along an axis, from the first element or, if `reverse` is set, from the last.
 pub(crate) fn running_reduction<E: Element>(
     burn: &Burn,
     x: Tensor,
@@ -148,8 +148,8 @@ pub(crate) fn running_reduction<E: Element>(
     Ok(from_elements(burn, changed, &shape))
 }
 
-/// Sorts the elements along an axis. Also returns the original position of each element. The sort is stable, and places
-/// NaN after all numbers.
+/// Sorts the elements along an axis. Also returns the original position of each element. The sort is stable, and treats
+/// NaN as larger than all numbers.
 pub(crate) fn sort<E: Element + PartialOrd>(
     burn: &Burn,
     x: Tensor,
@@ -178,7 +178,7 @@ pub(crate) fn sort<E: Element + PartialOrd>(
     Ok([from_elements(burn, sorted, &shape), from_elements(burn, positions, &shape)])
 }
 
-/// Returns whether an element is NaN, which integers never are.
+/// Returns whether an element is NaN. Always `false` for integers.
 pub(crate) fn is_nan<E: PartialOrd>(element: &E) -> bool {
     element.partial_cmp(element).is_none()
 }

@@ -8,8 +8,8 @@ use funcify_core::error::{Place, Result, Site};
 use crate::capture::Scan;
 use crate::plugin::Tensors;
 
-/// Runs `forward` of Burn's recurrent modules as one compiled loop: [`Lstm`], [`BiLstm`], [`Gru`], [`BiGru`], [`Rnn`]
-/// and [`BiRnn`].
+/// Runs the `forward` method of Burn's recurrent modules as one compiled loop: [`Lstm`], [`BiLstm`], [`Gru`],
+/// [`BiGru`], [`Rnn`] and [`BiRnn`].
 ///
 /// Burn's `forward` records every step on the tape, and the time of its backward pass grows quadratically with the
 /// number of steps. This trait instead records the module's own `forward` for one step, as the body of a loop
@@ -39,12 +39,13 @@ pub trait RnnExt {
     /// The output of `forward`.
     type Output;
 
-    /// Returns the same results as `forward`. Starts from `state`, or from zeros if it is `None`.
+    /// Runs the module over a sequence, with the same results as `forward`. Starts from `state`, or from zeros if it is
+    /// `None`.
     ///
     /// # Errors
     /// Returns `Type` if the sequence or the state has the wrong sizes. Also returns the errors of
     /// [`scan`](crate::scan()): `Call` for tensors on different devices, and `Unsupported` for an activation with an op
-    /// that has no translation; the error names the op.
+    /// that funcify cannot translate; the error names the op.
     #[track_caller]
     fn scan(&self, batched_input: Tensor<3>, state: Option<Self::State>) -> Result<Self::Output>;
 }
@@ -182,7 +183,7 @@ fn scan_both_ways<M: Cell>(
     Ok((steps_first(ys, batch_first), [last_of_forward, last_of_reverse]))
 }
 
-/// Splits a stacked state into the states of both directions.
+/// Splits a stacked state into the states of both directions, or returns two `None`s if it is `None`.
 #[track_caller]
 fn split_directions(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
     if let Some(state) = &state {

@@ -1,5 +1,5 @@
-//! Tests graphs as single ops of Burn's autodiff. Their gradients must equal those of the same computation with Burn's
-//! own ops, for any subset of arguments and results that a loss uses.
+//! Tests graphs that run as single ops of Burn's autodiff. Their gradients must equal those of the same computation
+//! with Burn's own ops, for any subset of arguments and results that a loss uses.
 
 mod common;
 #[path = "../../funcify/tests/elementwise/mod.rs"]
@@ -15,8 +15,8 @@ use funcify::ops::{Custom, CustomOp};
 use funcify::{CheckpointPolicy, Graph, HostTensor, apply, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, DifferentiableOptions};
 
-/// Builds a graph with three inputs. Its results are `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count,
-/// which have no gradient.
+/// Builds a graph with three inputs. Its results are `y = tanh(x @ w) + b`, `z = b * sum(x)`, a mask and a count. The
+/// mask and the count have no gradient.
 fn layer() -> Graph {
     Graph::build("layer", |g| {
         let (x, w, b) = (g.input("x", "f32[N,3]"), g.input("w", "f32[3,2]"), g.input("b", "f32[2]"));

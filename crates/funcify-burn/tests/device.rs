@@ -57,7 +57,7 @@ fn held_dtypes(device: &Burn) -> Vec<DType> {
     DType::ALL.into_iter().filter(|dtype| device.unsupported(*dtype, 3).is_none()).collect()
 }
 
-/// Returns the dtypes that share one storage type on a device, if any.
+/// Returns the dtypes that share one storage type on a device, or `None` if each dtype has its own.
 fn alike(device: &Burn) -> Option<&'static [DType]> {
     match device.name() {
         "burn-wgpu" => Some(&[DType::U8, DType::U32]),
@@ -147,9 +147,9 @@ fn traces_of_every_dtype() {
     }
 }
 
-/// Writes 10,000 rows, and checks that the buffer is not shared and that the writes are fast. A copy of the buffer
-/// takes 250 microseconds, so 10,000 copies would take more than two seconds. wgpu is not timed, because its kernels
-/// are enqueued.
+/// Writes 10,000 rows to a buffer, and checks that the buffer is not shared and that the writes are fast. A copy of the
+/// buffer takes 250 microseconds, so 10,000 copies would take more than two seconds. wgpu is not timed, because its
+/// kernels are enqueued.
 #[test]
 fn rows_are_written_in_place() {
     for device in devices() {

@@ -122,7 +122,7 @@ fn check<M: Module, S: Tensors + Clone>(
     }
 }
 
-/// Checks each module, built with the given options.
+/// Runs [`check`] on each module, built with the given options.
 macro_rules! check_all {
     ($($module:ident: $options:expr;)*) => {$({
         let options = $options;

@@ -12,8 +12,7 @@ fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tens
     Tensor::from_data(TensorData::new(values(shape.iter().product(), seed), shape), device).require_grad()
 }
 
-/// Compares the results of a function that uses `scan` with those of a handwritten loop, and the gradients of all
-/// arguments.
+/// Compares a function that uses `scan` with a handwritten loop: their results, and the gradients of all arguments.
 fn check(
     seeds: u32,
     by_scan: impl Fn(&[Tensor<2>], &Device) -> Tensor<2>,
@@ -39,7 +38,7 @@ fn rows(xs: &Tensor<2>) -> Vec<Tensor<1>> {
     xs.clone().iter_dim(0).map(|row| row.squeeze_dim(0)).collect()
 }
 
-/// Checks an inner loop that uses the carry and the row of the outer loop, and a sequence that is a weight of the outer
+/// Checks an inner loop that uses the carry and the row of the outer loop, and whose sequence is a weight of the outer
 /// loop.
 #[test]
 fn an_inner_loop_uses_what_the_outer_one_has() {

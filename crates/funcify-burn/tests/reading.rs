@@ -1,5 +1,6 @@
-//! Tests that a body that reads elements of its tensors is rejected, because a record must be valid for tensors with
-//! any elements. The rejection must not depend on the values that the body reads, or on the function that reads them.
+//! Tests that a body that reads elements of its tensors is rejected, because the recorded graph must be valid for
+//! tensors with any elements. The rejection must not depend on the values that the body reads, or on the function that
+//! reads them.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -167,7 +168,7 @@ fn a_trace_reads_nothing_either() {
 }
 
 /// Checks that a panic outside of a body is reported as usual, and that a panic in a body becomes an error that names
-/// its line.
+/// the line of the panic.
 #[test]
 fn other_panics() {
     let device = Device::flex();

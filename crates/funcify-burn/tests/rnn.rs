@@ -23,11 +23,11 @@ const INPUT: usize = 3;
 const HIDDEN: usize = 4;
 const ROWS: usize = 4;
 
-/// A recurrent module with its own `forward`.
+/// A recurrent module of Burn, whose `scan` is compared with its own `forward`.
 trait Case: Module + RnnExt {
     /// Builds a state from the rows of a tensor `[ROWS, batch, hidden]`.
     fn state(rows: Tensor<3>) -> Self::State;
-    /// Calls Burn's `forward`.
+    /// Runs the module's own `forward` over the whole sequence.
     fn whole(&self, xs: Tensor<3>, state: Option<Self::State>) -> Self::Output;
     /// Returns all elements of an output as a vector.
     fn flat(output: Self::Output) -> Tensor<1>;
@@ -124,7 +124,7 @@ fn distance(found: &TensorData, expected: &TensorData) -> f64 {
     found.iter::<f64>().zip(expected.iter::<f64>()).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max) / largest
 }
 
-/// Asserts that `scan` and `forward` have the same outputs, states and gradients.
+/// Asserts that `scan` and `forward` compute the same outputs, states and gradients.
 #[track_caller]
 fn check<M: Case>(module: M, batch_first: bool, what: &str) {
     let module = module.map(&mut Fill(10));
@@ -161,7 +161,7 @@ fn every_option_is_taken() {
     for (bias, batch_first, reverse) in
         flags.iter().flat_map(|a| flags.iter().flat_map(move |b| flags.map(|c| (*a, *b, c))))
     {
-        // Some states are outside of this bound, and are clipped.
+        // Some states exceed the bound of 0.3, so the module clips them.
         for (clip, option) in [(None, false), (Some(0.3), true)] {
             let what = format!("bias {bias}, batch first {batch_first}, reverse {reverse}, clip {clip:?}, {option}");
             let lstm = LstmConfig::new(INPUT, HIDDEN, bias).with_batch_first(batch_first).with_reverse(reverse);

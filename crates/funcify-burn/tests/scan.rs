@@ -1,5 +1,5 @@
-//! Tests loops over Burn modules. `scan` must have the same results as the handwritten loop on Burn's own tape, and the
-//! same gradients for the carries, the sequences and every parameter.
+//! Tests loops over Burn modules. `scan` must compute the same results as the handwritten loop on Burn's own tape, and
+//! the same gradients for the carries, the sequences and every parameter.
 
 mod common;
 
@@ -267,8 +267,8 @@ fn one_line_serves_other_sizes_and_other_constants() {
     }
 }
 
-/// Checks that the cache also compares the types of the arguments: a body that returns its arguments unchanged records
-/// no ops.
+/// Checks that the cache of recorded closures also compares the types of the arguments. A body that returns its
+/// arguments unchanged records no ops, so only the types distinguish its calls.
 #[test]
 fn one_line_serves_other_types_of_what_is_passed_on() {
     for device in devices() {

@@ -120,7 +120,7 @@ fn an_input_that_leads_to_no_result_has_no_gradient() {
         let gradients = last.sum().backward();
         assert!(first(w.grad(&gradients)) == Some(1.5) && xs.grad(&gradients).is_none());
         assert_eq!(function.report().len(), 2);
-        // As in Burn, the result is a constant if no remaining input is tracked.
+        // As in Burn, the result is a constant if no tracked input has a gradient.
         let constant = w.clone().detach().set_require_grad(false);
         let last: Tensor<1> = function.call((xs, constant)).unwrap();
         assert!(!last.is_tracked());

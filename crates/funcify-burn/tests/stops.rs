@@ -1,6 +1,6 @@
 //! Tests gradient stops in recorded loops. `detach`, `set_require_grad`, `no_grad`, and everything else that stops a
-//! gradient in Burn must stop it in the loop. The handwritten loop on Burn's own tape is the oracle, for values, for
-//! gradients, and for missing gradients.
+//! gradient in Burn must also stop it in the recorded loop. The handwritten loop on Burn's own tape is the oracle, for
+//! values, for gradients, and for missing gradients.
 
 #[macro_use]
 mod bodies;
@@ -91,8 +91,8 @@ fn every_control_of_autodiff_is_burns() {
     }
 }
 
-/// Checks bodies for which several placements of stops fit Burn's tape, and trials on small positive numbers alone
-/// cannot distinguish the placements.
+/// Checks bodies for which several placements of gradient stops fit Burn's tape. Numerical trials on small positive
+/// numbers alone cannot distinguish these placements.
 #[test]
 fn ways_that_few_numbers_tell_apart_are_told_apart() {
     let device = devices().swap_remove(0).autodiff();
@@ -156,8 +156,8 @@ fn ways_that_few_numbers_tell_apart_are_told_apart() {
     }
 }
 
-/// Checks that trials distinguish two placements of a stop in a layer that saturates for arguments of one sign and
-/// whose rows are masked.
+/// Checks that numerical trials distinguish two placements of a gradient stop in a wide layer, which saturates if its
+/// arguments all have the same sign, and whose rows are masked.
 #[test]
 fn masks_and_wide_layers_tell_ways_apart() {
     const FEATURES: usize = 128;
@@ -260,8 +260,8 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     (next, y)
 }
 
-/// Checks a body that runs a separate loop over tensors outside of the capture device. That loop is recorded while the
-/// body is being recorded.
+/// Checks a body that runs a separate loop over tensors that are not on the capture device. That loop is recorded while
+/// the body is being recorded.
 #[test]
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);
@@ -379,7 +379,7 @@ fn what_a_record_cannot_have_is_refused_by_name() {
         let text = error.to_string();
         assert!(text.contains(what) && text.contains("tests/stops.rs"), "{what}: {text}");
     };
-    // The arguments of the trials never exceed these thresholds.
+    // The arguments of the numerical trials never exceed the thresholds 30 and 40 of this body.
     refused("several places in the closure fit", |w, c, x| {
         twice(c * w + activation::relu(x.clone() - 30.0).detach() * activation::relu(x - 40.0))
     });
@@ -402,8 +402,8 @@ fn what_a_record_cannot_have_is_refused_by_name() {
 }
 
 /// Checks that a loop over a batch normalisation is rejected. Burn differentiates this op with a single rule, in which
-/// gradients flow through the statistics of the batch. But capture records several ops, and the tape appears to stop at
-/// the statistics.
+/// gradients flow through the statistics of the batch. But capture records several ops, and the tape appears to stop
+/// the gradients at the statistics.
 #[test]
 fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
     let normed = |w: Vector, c: Vector, x: Vector| {

@@ -15,7 +15,7 @@ use funcify_burn::{AnyTensor, Differentiable, trace};
 /// A Burn op on two tensors of shape `[3,4]`, whose elements are between 0.1 and 0.9.
 type Body = fn(Tensor<2>, Tensor<2>) -> AnyTensor;
 
-/// Builds a [`Body`].
+/// Builds a [`Body`] from a closure on two tensors.
 macro_rules! body {
     (|$x:ident, $y:ident| $result:expr) => {
         (|$x: Tensor<2>, $y: Tensor<2>| AnyTensor::from($result)) as Body
@@ -150,7 +150,7 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
 
 /// The ops for which only results are compared, because they have no gradients or because Burn's gradients differ.
 const VALUES: &[(&str, Body)] = &[
-    // Burn's backward pass differentiates the tanh approximation.
+    // Burn's backward pass differentiates the tanh approximation of GELU.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
     // Burn has no gradient rule for the hard sigmoid, and leaves its gradient at the bounds undefined.
     ("hard sigmoid", body!(|x, y| activation::hard_sigmoid(x * 8.0 - y, 0.2, 0.5))),

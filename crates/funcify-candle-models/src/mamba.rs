@@ -16,7 +16,7 @@ const WIDTH: usize = 4;
 /// The state size per feature.
 const STATES: usize = 16;
 
-/// The hyperparameters of a model.
+/// The hyperparameters of a Mamba model.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -59,7 +59,7 @@ impl Config {
 /// The state of a model after the steps processed so far.
 pub type State = crate::State<BlockState>;
 
-/// The state of a block.
+/// The state of a block: the states of its scan, and the last inputs of its convolution.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -82,7 +82,7 @@ pub struct BlockState {
 }
 
 impl State {
-    /// Returns the `hs` field of the library's state.
+    /// Returns the `hs` field of the library's state: the states of the scan in each block.
     pub fn hs(&self) -> Vec<Tensor> {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
@@ -95,7 +95,7 @@ impl State {
         let slots = |BlockState { before, .. }: &BlockState| {
             let slot = |number: usize| {
                 let age = (self.pos + WIDTH - number) % WIDTH;
-                // The library overwrites the slot of the next step before reading it, so any row will do.
+                // The library overwrites the slot of the next step before reading it, so its elements are arbitrary.
                 let row = WIDTH - 1 - if age == 0 { 1 } else { age };
                 before.narrow(1, row, 1)?.squeeze(1)?.contiguous()
             };
@@ -144,7 +144,7 @@ pub struct Mamba {
     inner: usize,
 }
 
-/// A block of Mamba.
+/// A block of Mamba: a norm and a mixer, with a residual connection.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Block {
@@ -181,7 +181,7 @@ impl Model {
         let vocabulary = padded_vocabulary("mamba", config.vocab_size, config.pad_vocab_size_multiple)?;
         let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(into_candle_error)?;
         let programs = Arc::new(programs);
-        // The initial values of these parameters are taken from funcify's equivalent layer.
+        // The parameters of the scan are initialised like those of funcify's equivalent layer.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
         let core = core.layer().map_err(into_candle_error)?;
         let block = |_, vb: VarBuilder<'_>| Block::new(config, &programs, &core.parameters, vb);
@@ -243,10 +243,10 @@ fn convolution(features: usize, dtype: funcify_core::DType) -> funcify_core::Res
     })
 }
 
-/// Builds the graph of the selective scan: `h' = exp(Δ A) h + Δ b u` and `y = (c·h + D u) silu(z)`, with `Δ = log(1 +
-/// exp(delta))`. The inputs `u`, `delta` and `z` have shape `[B,T,features]`; `b` and `c` have shape `[B,T,states]`.
-/// The graph includes the elementwise ops around the recurrence, because the engine's kernels for them are faster
-/// than Candle's.
+/// Builds the graph of the selective scan: `h' = exp(Δ A) h + Δ b u` and `y = (c·h + D u) silu(z)`, with `A =
+/// -exp(a_log)` and `Δ = log(1 + exp(delta))`. `h` is the state. The inputs `u`, `delta` and `z` have shape
+/// `[B,T,features]`; `b` and `c` have shape `[B,T,states]`. The graph includes the elementwise ops around the
+/// recurrence, because the engine's kernels for them are faster than Candle's.
 fn selective_scan(features: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("selective_scan", |g| {
         let rows = |name: &str, size: usize| {

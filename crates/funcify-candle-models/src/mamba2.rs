@@ -12,7 +12,7 @@ use crate::model;
 /// The width of the convolution kernel, in steps.
 const WIDTH: usize = 4;
 
-/// The hyperparameters of a model.
+/// The hyperparameters of a Mamba-2 model.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -83,7 +83,7 @@ impl Config {
 /// The state of a model after the steps processed so far.
 pub type State = crate::State<BlockState>;
 
-/// The state of a block.
+/// The state of a block: the states of its scan, and the last inputs of its convolution.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -115,15 +115,15 @@ pub struct BlockState {
 }
 
 impl State {
-    /// Returns the `hs` field of the library's state.
+    /// Returns the `hs` field of the library's state: the states of the scan in each block.
     pub fn hs(&self) -> Vec<Tensor> {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// Returns the `conv_states` field of the library's state.
+    /// Returns the `conv_states` field of the library's state: the last four inputs of the convolution in each block.
     /// `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is the library's complete state.
     pub fn conv_states(&self) -> Result<Vec<Tensor>> {
-        // The library discards the oldest of the four rows without reading it, so any row will do.
+        // The library discards the oldest of the four rows without reading it, so its elements are arbitrary.
         let of = |BlockState { before, .. }: &BlockState| {
             Tensor::cat(&[&before.narrow(1, 0, 1)?, before], 1)?.transpose(1, 2)?.contiguous()
         };
@@ -179,7 +179,7 @@ pub struct Mamba2 {
     config: Config,
 }
 
-/// A block of Mamba-2.
+/// A block of Mamba-2: a norm and a mixer, with a residual connection.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Block {

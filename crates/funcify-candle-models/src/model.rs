@@ -45,11 +45,11 @@ pub trait Architecture {
         Ok(rows)
     }
 
-    /// Returns the logits for the output of the last block.
+    /// Computes the logits from `xs`, the output of the last block.
     fn logits(&self, embeddings: &Embedding, xs: &Tensor) -> Result<Tensor>;
 }
 
-/// A block of a model.
+/// A stateful block of a model.
 #[doc(hidden)]
 pub trait Block {
     /// The state of the block.
@@ -66,7 +66,7 @@ pub(crate) type Zeros<'a> = dyn Fn(&[usize]) -> Result<Tensor> + 'a;
 
 type BlockState<A> = <<A as Architecture>::Block as Block>::State;
 
-/// A language model. Clones share their parameters.
+/// A language model of the architecture `A`. Clones share their parameters.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -161,7 +161,7 @@ pub(crate) fn tied_logits(embeddings: &Embedding, xs: &Tensor) -> Result<Tensor>
     Linear::new(embeddings.embeddings().clone(), None).forward(xs)
 }
 
-/// Compiles a program for the device of the parameters. All blocks share it.
+/// Compiles a graph for the device of the parameters. All blocks of the model share the program.
 #[track_caller]
 pub(crate) fn compile(graph: funcify_core::Result<Graph>, vb: &VarBuilder<'_>) -> Result<Arc<Differentiable>> {
     let graph = graph.map_err(into_candle_error)?;

@@ -11,7 +11,7 @@ use candle_nn::{Activation, linear, linear_b};
 use super::*;
 use crate::model;
 
-/// The kind of a block: how it combines information across steps.
+/// The kind of a block, which determines how the block combines information across steps.
 ///
 /// ```
 /// use funcify_candle_models::recurrent_gemma::TemporalBlockType::{Attention, Recurrent};
@@ -93,9 +93,9 @@ pub struct Config {
     pub rope_theta: f64,
     /// The kinds of the blocks, repeated cyclically up to the number of blocks.
     pub block_types: Vec<TemporalBlockType>,
-    /// `true` if queries, keys and values have biases.
+    /// `true` if the projections to queries, keys and values have biases.
     pub attention_bias: bool,
-    /// The maximum number of steps.
+    /// The maximum number of steps of a sequence.
     pub max_seq_len: usize,
 }
 
@@ -142,7 +142,7 @@ impl Config {
 /// The state of a model after the steps processed so far.
 pub type State = crate::State<BlockState>;
 
-/// The state of a block.
+/// The state of a block, which depends on the kind of the block.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -184,9 +184,9 @@ pub enum BlockState {
         /// The last inputs of the convolution, `[batch, conv1d_width - 1, width]`.
         before: Tensor,
     },
-    /// The state of an attention block: the keys and values of all steps, `[batch, heads, steps, head_dim]`.
+    /// The state of an attention block: the keys and values of all steps so far, `[batch, heads, steps, head_dim]`.
     Attention {
-        /// The rotated keys.
+        /// The keys, after the rotary position embedding.
         keys: Tensor,
         /// The values.
         values: Tensor,
@@ -297,7 +297,7 @@ fn in_f32_at_least(dtype: DType) -> DType {
     if dtype == DType::F64 { dtype } else { DType::F32 }
 }
 
-/// Builds the graph of the recurrence `h' = a h + b` over sequences of shape `[B,T,width]`, with a state of shape
+/// Builds the graph of the recurrence `h' = a h + b` over sequences of shape `[B,T,width]`, with a state `h` of shape
 /// `[B,width]`.
 fn recurrence(width: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("rg_lru", |g| {
@@ -314,7 +314,7 @@ fn recurrence(width: usize, dtype: funcify_core::DType) -> funcify_core::Result<
     })
 }
 
-/// The program and the rotations that all blocks share.
+/// The compiled recurrence and the rotary position embeddings that all blocks share.
 struct Shared {
     recurrence: Arc<Differentiable>,
     rotation: Rotation,
@@ -342,7 +342,7 @@ impl Module for Norm {
     }
 }
 
-/// A block of RecurrentGemma.
+/// A block of RecurrentGemma: a recurrence or attention, followed by a feed-forward layer.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Block {
@@ -507,7 +507,7 @@ impl Gate {
     }
 }
 
-/// The rotary position embeddings, applied to the first half of each head's features.
+/// The cosines and sines of the rotary position embeddings, which apply to the first half of each head's features.
 #[derive(Clone)]
 struct Rotation {
     cos: Tensor,

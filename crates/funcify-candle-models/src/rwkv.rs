@@ -1,15 +1,15 @@
 //! RWKV, versions 5 and 6 (Peng et al. 2024, Eagle and Finch), with the options and parameters of
 //! `candle_transformers::models::{rwkv_v5, rwkv_v6}`.
 //!
-//! The library's models process one token of one sequence per call. Here, one call processes a whole prompt or a
-//! batch of prompts. The token shift shifts all rows at once, and the recurrence of each block is one compiled loop.
+//! The library's models process one token of one sequence per call. Here, one call processes a whole prompt or a batch
+//! of prompts. The token shift processes all rows at once, and the recurrence of each block is one compiled loop.
 
 use candle_nn::{GroupNorm, linear_no_bias};
 
 use super::*;
 use crate::model;
 
-/// A version of RWKV.
+/// A version of the RWKV architecture.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -71,8 +71,8 @@ pub struct Config {
     pub num_hidden_layers: usize,
     /// The number of features inside the time-mixing layer. Must be equal to `hidden_size`.
     pub attention_hidden_size: usize,
-    /// The number of features per head. (The library's state uses its option `num_attention_heads` as the head size,
-    /// so both options must be equal.)
+    /// The number of features per head. (The library's state uses the option `num_attention_heads` as the head size, so
+    /// that option must be equal to `head_size`.)
     pub head_size: usize,
     /// The number of features inside the channel-mixing layer. Defaults to 3.5 times `hidden_size`, rounded down to a
     /// multiple of 32.
@@ -214,7 +214,8 @@ impl Architecture for Rwkv {
 }
 
 /// Builds the graph of the recurrence over sequences of shape `[B,T,heads,size]`: each head computes `o = r (S +
-/// diag(u) kᵀ v)` and `S' = diag(w) S + kᵀ v`.
+/// diag(u) kᵀ v)` and `S' = diag(w) S + kᵀ v`. `S` is the memory, `u` is the bonus, and `r`, `k`, `v` and `w` are the
+/// receptance, the key, the value and the decay of a step.
 fn memory_graph(config: &Config, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     let (heads, size) = (Dim::from(config.heads()), Dim::from(config.head_size));
     Graph::build("rwkv_memory", |g| {
@@ -251,7 +252,7 @@ fn product(xs: &Tensor, weight: &Tensor) -> Result<Tensor> {
     xs.reshape((batch * steps, from))?.matmul(weight)?.reshape((batch, steps, ()))
 }
 
-/// A block of RWKV.
+/// A block of RWKV: a time-mixing layer, followed by a channel-mixing layer.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Block {
@@ -457,7 +458,7 @@ impl ChannelMix {
 
     fn forward(&self, xs: &Tensor, last: &Tensor) -> Result<Tensor> {
         let before = shift_rows(xs, last)?;
-        // In version 5, the parameter is the weight of the current row; in version 6, it is the weight of the
+        // In version 5, each mixing parameter is the weight of the current row; in version 6, it is the weight of the
         // previous row.
         let (from, change) = match self.version {
             Version::Five => (&before, (xs - &before)?),

@@ -1,6 +1,7 @@
 //! Runs compiled loops with the engine of `funcify-cpu`, on the memory of Candle's tensors.
 //!
-//! Contiguous operands are borrowed, and others are copied. Results are moved into tensors.
+//! Contiguous operands of the engine's element type are borrowed, and all others are copied. Results are moved into
+//! tensors.
 
 use std::borrow::Cow;
 
@@ -76,7 +77,7 @@ impl Compiled<Tensor> for Loop {
     }
 }
 
-/// Returns the elements of a contiguous tensor.
+/// Returns the elements of a tensor, or an error if it is not contiguous in host memory.
 fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s [E], BackendError> {
     let range = tensor.layout().contiguous_offsets();
     match (storage, range) {

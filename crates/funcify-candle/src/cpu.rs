@@ -30,7 +30,7 @@ pub(crate) trait KernelFn: Copy + Send + Sync + 'static {}
 
 impl<F: Copy + Send + Sync + 'static> KernelFn for F {}
 
-/// A Candle op that runs a kernel in host memory. The closure takes a storage and a layout for each operand.
+/// A Candle op, given by its name and its CPU kernel: a closure that takes a storage and a layout for each operand.
 pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
 
 /// The result of a kernel: its elements and their shape.
@@ -74,7 +74,7 @@ impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout, &CpuStorage, &Layout) -> 
     }
 }
 
-/// Runs a kernel on a tensor.
+/// Runs the kernel `f` on a tensor, as a Candle op called `name`.
 fn run(
     x: &Tensor,
     name: &'static str,
@@ -83,7 +83,7 @@ fn run(
     x.apply_op1(Kernel(name, f))
 }
 
-/// Applies a function to each element.
+/// Applies a function to each element of a tensor.
 pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -101,7 +101,8 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
 }
 
 /// Applies a function to each element of a float tensor. The function is computed in f64, and its result is rounded
-/// once. If `f` is expensive, pass it as a function pointer: all functions of that type share one compiled loop.
+/// once. If a call of `f` is expensive, pass `f` as a function pointer, so that all such functions share one compiled
+/// loop.
 pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f64 + KernelFn) -> Outcome {
     match x.dtype() {
         DType::F64 => map1(call, x, f),
@@ -221,19 +222,19 @@ pub(crate) fn fold_columns<E: WithDType, O>(
     })?)
 }
 
-/// Returns the elements of a contiguous tensor.
+/// Returns the elements of a tensor, or an error if its layout is not contiguous.
 pub(crate) fn contiguous<'a, A: WithDType>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [A]> {
     let outside = || Error::RequiresContiguous { op: "funcify" };
     let (start, end) = layout.contiguous_offsets().ok_or_else(outside)?;
     storage.as_slice::<A>()?.get(start..end).ok_or_else(outside)
 }
 
-/// Returns whether an element is NaN. Always `false` for integers.
+/// Returns `true` if an element is NaN, which an integer never is.
 pub(crate) fn is_nan<A: PartialOrd>(element: A) -> bool {
     element.partial_cmp(&element).is_none()
 }
 
-/// Returns the error for an operand whose element type is excluded by the op's type rule.
+/// Returns the error for an operand whose element type the op's type rule excludes.
 pub(crate) fn outside_domain_error<O>(call: &Call<'_, O>, x: &Tensor) -> BackendError {
     format!("`{}` has no kernel for {:?}", call.place().op, x.dtype()).into()
 }
@@ -260,7 +261,7 @@ macro_rules! map_floats {
     }};
 }
 
-/// Evaluates an expression with `$element` as the tensor's element type.
+/// Evaluates `$kernel` with `$element` as an alias for the element type of the tensor `$x`.
 macro_rules! with_element {
     ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
         with_element!(

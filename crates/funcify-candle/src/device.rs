@@ -51,7 +51,7 @@ impl Candle {
         Candle { device }
     }
 
-    /// Returns the device.
+    /// Returns the device on which programs run.
     pub fn device(&self) -> &Device {
         &self.device
     }

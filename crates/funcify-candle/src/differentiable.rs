@@ -58,7 +58,7 @@ type ProgramsForInputs = (Vec<bool>, Option<Arc<Programs>>);
 /// The cached programs of a graph for calls with tracked arguments.
 pub struct TrackedPrograms {
     by_inputs: Cache<Vec<bool>, ProgramsForInputs>,
-    /// The programs of the last call, if it had tracked results.
+    /// The programs of the last call, or `None` if that call had no tracked results.
     last: Mutex<Option<Arc<Programs>>>,
 }
 
@@ -142,12 +142,12 @@ struct Programs {
 
 enum BackwardArgument {
     Value(Tensor),
-    /// The cotangent of an output: its index among the float outputs, and its type.
+    /// The cotangent of an output: the output's index among the float outputs, its shape and its dtype.
     Cotangent(usize, Shape, DType),
 }
 
 impl Differentiable {
-    /// Compiles a graph.
+    /// Compiles a graph with the default options.
     ///
     /// ```
     /// use funcify::Graph;
@@ -183,7 +183,7 @@ impl Differentiable {
         Ok(Differentiable { primal, policy: options.policy, tracked: TrackedPrograms::default() })
     }
 
-    /// Returns the graph.
+    /// Returns the graph that was compiled.
     pub fn graph(&self) -> &Graph {
         self.primal.graph()
     }
@@ -287,8 +287,8 @@ impl TrackedPrograms {
         programs.map(|programs| forward(at, programs, arguments, values, source.graph.outputs().len()))
     }
 
-    /// Returns the programs for a set of tracked inputs. Compiles them on first use, and optimises the layout of the
-    /// residuals for the sizes of that call.
+    /// Returns the programs for a set of tracked inputs, or `None` if no gradient can reach these inputs. Compiles the
+    /// programs on first use, and optimises the layout of the residuals for the sizes of that call.
     fn find_or_make_programs(
         &self,
         at: &Place,
@@ -317,7 +317,7 @@ fn forward(
 }
 
 impl ProgramSource<'_> {
-    /// Compiles the programs for a set of tracked inputs.
+    /// Compiles the programs for a set of tracked inputs. Returns `None` if no gradient can reach these inputs.
     fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
         // If the type of an argument differs from that of the graph's input, the call itself reports the error.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
@@ -335,7 +335,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether Candle tracks a tensor that can have a gradient.
+/// Returns `true` if Candle tracks a tensor and the tensor can have a gradient, because its elements are floats.
 pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     tensor.track_op() && tensor.dtype().is_float()
 }
@@ -388,7 +388,7 @@ fn attach_results(
     }
     let takes = programs.pair.backward_inputs.iter().map(|input| match input {
         BackwardInput::Input(index) => BackwardArgument::Value(values[*index].clone()),
-        // The residual shares the storage of the output.
+        // The tensor shares its storage with the output.
         BackwardInput::Output(index) => BackwardArgument::Value(results[*index].detach()),
         BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));

@@ -39,7 +39,7 @@ pub(crate) fn without_backtrace(error: Error) -> Error {
     }
 }
 
-/// Returns from the enclosing function with a Candle error that has this message.
+/// Returns from the enclosing function with a Candle error whose message is formatted as with `format!`.
 macro_rules! bail {
     ($($text:tt)*) => {
         return Err(::candle_core::Error::Msg(format!($($text)*)))

@@ -1,9 +1,9 @@
 //! Provides sequence layers with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space
 //! models and linear attention.
 //!
-//! These are the layers of [`funcify_nn`]. Their parameters have the names and shapes of PyTorch, candle_nn or the
-//! authors' code, so that existing weight files can be loaded. A layer processes a whole sequence as a single node of
-//! Candle's graph.
+//! These are the layers of [`funcify_nn`]. Their parameters have the names and shapes that PyTorch, candle_nn or the
+//! authors' code uses, so that existing weight files can be loaded. A layer processes a whole sequence as a single node
+//! of Candle's graph.
 //!
 //! ```
 //! use candle_core::{DType, Device, Module, Tensor};
@@ -67,8 +67,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Creates a layer whose parameters are looked up by name in a `VarBuilder`. If the `VarBuilder` wraps a
-    /// `VarMap`, missing parameters are initialised; if it wraps a weight file, they are an error.
+    /// Creates a layer whose parameters are looked up by name in a `VarBuilder`. If the `VarBuilder` wraps a `VarMap`,
+    /// missing parameters are initialised; if it wraps a weight file, a missing parameter is an error.
     ///
     /// The dtype of the layer is that of the `VarBuilder`.
     #[track_caller]
@@ -268,7 +268,7 @@ macro_rules! layers {
         pub struct $name(Layer);
 
         impl $name {
-            /// Creates a layer whose parameters are looked up by name in `vb`. Its dtype is that of `vb`.
+            /// Creates a layer whose parameters are looked up by name in `vb`. The layer's dtype is that of `vb`.
             #[track_caller]
             pub fn new($($argument: $ty,)* vb: VarBuilder<'_>) -> Result<Self> {
                 let $dtype = dtype(&vb)?;
@@ -316,14 +316,14 @@ layers! {
     /// `[batch, heads, key / heads, value / heads]`.
     GatedLinearAttention(config: funcify_nn::GatedLinearAttention) =>
         |dtype| funcify_nn::GatedLinearAttention { dtype, ..config }, "funcify::nn::GatedLinearAttention::new(8, 2)";
-    /// minGRU and minLSTM ([`funcify_nn::Minimal`]). Its state is `h [batch, hidden]`.
+    /// A minGRU or minLSTM layer ([`funcify_nn::Minimal`]). Its state is `h [batch, hidden]`.
     Minimal(config: funcify_nn::Minimal) => |dtype| funcify_nn::Minimal { dtype, ..config },
         "funcify::nn::Minimal::new(funcify::nn::MinimalCell::Gru, 8, 8)";
     /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and imaginary parts of the
     /// hidden state, each `[batch, states]`.
     Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config }, "funcify::nn::Lru::new(8, 16)";
-    /// The recurrence of Griffin, preceded by its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch,
-    /// features]` and `conv [batch, width - 1, features]`.
+    /// The convolution and the recurrence of Griffin ([`funcify_nn::RgLru`]). Its states are `h [batch, features]` and
+    /// `conv [batch, width - 1, features]`.
     RgLru(config: funcify_nn::RgLru) => |dtype| funcify_nn::RgLru { dtype, ..config }, "funcify::nn::RgLru::new(8, 2)";
     /// The recurrent block of RecurrentGemma ([`funcify_nn::Griffin`]). Its states are `h [batch, inner]`,
     /// `conv [batch, width - 1, inner]` and `started [batch]`.
@@ -332,12 +332,11 @@ layers! {
     /// The mixer of Mamba ([`funcify_nn::Mamba`]). Its states are `ssm [batch, inner, states]` and
     /// `conv [batch, width - 1, inner]`.
     Mamba(config: funcify_nn::Mamba) => |dtype| funcify_nn::Mamba { dtype, ..config }, "funcify::nn::Mamba::new(8)";
-    /// The mixer of Mamba-2 ([`funcify_nn::Mamba2`]). Its states are `ssm [batch, heads, head, states]` and
-    /// `conv [batch, width - 1, inner + 2 groups states]`.
+    /// The mixer of Mamba-2 ([`funcify_nn::Mamba2`]). Its states are `ssm [batch, heads, head, states]` and `conv
+    /// [batch, width - 1, inner + 2 * groups * states]`.
     Mamba2(config: funcify_nn::Mamba2) => |dtype| funcify_nn::Mamba2 { dtype, ..config }, "funcify::nn::Mamba2::new(8)";
-    /// DeltaNet, and gated DeltaNet ([`funcify_nn::DeltaNet`]). Its states are
-    /// `memory [batch, heads, key / heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each
-    /// `[batch, width - 1, ..]`.
+    /// A DeltaNet or gated DeltaNet layer ([`funcify_nn::DeltaNet`]). Its states are `memory [batch, heads, key /
+    /// heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each `[batch, width - 1, ..]`.
     DeltaNet(config: funcify_nn::DeltaNet) => |dtype| funcify_nn::DeltaNet { dtype, ..config },
         "funcify::nn::DeltaNet::new(8, 2)";
     /// The time-mixing layer of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`,
@@ -346,13 +345,13 @@ layers! {
     /// The time-mixing layer of RWKV-5 and RWKV-6 ([`funcify_nn::Rwkv`]). Its states are `shift [batch, features]`
     /// and `memory [batch, heads, features / heads, features / heads]`.
     Rwkv(config: funcify_nn::Rwkv) => |dtype| funcify_nn::Rwkv { dtype, ..config }, "funcify::nn::Rwkv::new(8, 2)";
-    /// The sLSTM of xLSTM ([`funcify_nn::Xlstm`], ignoring its `cell`). Its states are `h`, `c`, `n` and `m`, each
-    /// `[batch, hidden]`.
+    /// The sLSTM of xLSTM ([`funcify_nn::Xlstm`]). The `cell` of the configuration is ignored. The states are `h`, `c`,
+    /// `n` and `m`, each `[batch, hidden]`.
     Slstm(config: funcify_nn::Xlstm) =>
         |dtype| funcify_nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config },
         "funcify::nn::Xlstm::new(funcify::nn::XlstmCell::Slstm, 8, 8)";
-    /// The mLSTM of xLSTM ([`funcify_nn::Xlstm`], ignoring its `cell`). Its states are `memory [batch, heads, hidden
-    /// / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and `m [batch, heads]`.
+    /// The mLSTM of xLSTM ([`funcify_nn::Xlstm`]). The `cell` of the configuration is ignored. The states are `memory
+    /// [batch, heads, hidden / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and `m [batch, heads]`.
     Mlstm(config: funcify_nn::Xlstm) =>
         |dtype| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config },
         "funcify::nn::Xlstm::new(funcify::nn::XlstmCell::Mlstm, 8, 8)";

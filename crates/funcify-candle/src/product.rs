@@ -55,12 +55,12 @@ pub(crate) fn products<T: Number>(left: ArrayView3<'_, T>, right: ArrayView3<'_,
     products
 }
 
-/// Returns the row stride and the column stride.
+/// Returns the row stride and the column stride of a matrix.
 fn strides(strides: &[isize]) -> [isize; 2] {
     [strides[0], strides[1]]
 }
 
-/// Returns the number of threads that Candle would use, and queries it only once.
+/// Returns the number of threads that Candle would use, which is queried only once.
 fn parallelism() -> Parallelism {
     static THREADS: OnceLock<usize> = OnceLock::new();
     match *THREADS.get_or_init(utils::get_num_threads) {

@@ -20,7 +20,7 @@ use crate::tree::TensorTree;
 /// # }
 /// ```
 pub trait RnnState: TensorTree {
-    /// Returns the output, `[batch, hidden]`.
+    /// Returns the output of the step, with shape `[batch, hidden]`.
     fn output(&self) -> &Tensor;
 }
 

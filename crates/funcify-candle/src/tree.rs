@@ -9,9 +9,9 @@ use funcify_core::tree::Path;
 
 use crate::errors;
 
-/// A structure whose leaves are tensors. Implemented for tensors, tuples, arrays, `Vec`, `Option`, `Box`, maps with
-/// string keys, and the states of `candle_nn`'s recurrent networks. The counterpart of [`funcify_core::Tree`], whose
-/// leaves are `Value`s.
+/// A structure whose leaves are tensors. It is implemented for tensors, tuples, arrays, `Vec`, `Option`, `Box`, maps
+/// with string keys, and the states of `candle_nn`'s recurrent networks. It is the counterpart of
+/// [`funcify_core::Tree`], whose leaves are `Value`s.
 ///
 /// A loop carries only the leaves. Every carry must have the structure of the initial one: a step that returns tensors
 /// at different paths (for example, `None` instead of `Some`) is an error. A field that is not a tensor, such as a
@@ -55,7 +55,7 @@ pub(crate) fn leaves<T: TensorTree>(tree: &T) -> Vec<Tensor> {
     leaves
 }
 
-/// Returns the names of the leaves. Each name begins with `root`.
+/// Returns the names of the leaves of a tree. Each name begins with `root`.
 pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
     let mut names = Vec::new();
     tree.visit(&Path::Root, &mut |path, _| names.push(path.name(root)));
@@ -63,7 +63,7 @@ pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
 }
 
 /// Returns an error if the leaves do not have the expected names: leaves are matched by position, so the loop would
-/// otherwise swap them. Accepts a different number of leaves, which the loop itself rejects.
+/// otherwise assign tensors to the wrong paths. Accepts a different number of leaves, which the loop itself rejects.
 pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: &[String], found: &T) -> Result<()> {
     let found = names(found, component);
     if expected == found || expected.len() != found.len() {
@@ -74,14 +74,14 @@ pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: 
     Err(errors::into_candle(at.mismatch(component, listed(expected), listed(&found), fix)))
 }
 
-/// Returns the same structure with these leaves.
+/// Returns a tree with the structure of `tree` and the given leaves.
 pub(crate) fn rebuild<T: TensorTree>(tree: &T, leaves: impl IntoIterator<Item = Tensor>) -> Result<T> {
     let mut leaves = leaves.into_iter();
     let missing = || candle_core::Error::Msg("a tree requested more leaves than it has".into());
     tree.rebuild(&mut || leaves.next().ok_or_else(missing))
 }
 
-/// Returns the same structure with detached leaves.
+/// Returns a copy of a tree with detached leaves.
 pub(crate) fn detach<T: TensorTree>(tree: &T) -> Result<T> {
     rebuild(tree, leaves(tree).iter().map(Tensor::detach))
 }

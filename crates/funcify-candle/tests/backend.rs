@@ -33,7 +33,8 @@ fn rows_are_taken_and_stacked() {
     }
 }
 
-/// Writes rows of various layouts in an arbitrary order, and checks that the written tensors do not change.
+/// Writes rows of various layouts to traces, out of order, and checks that later writes do not change the tensors
+/// passed as rows.
 #[test]
 fn traces_are_written_in_place() {
     let candle = Candle::cpu();

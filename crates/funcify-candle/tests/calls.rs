@@ -52,8 +52,8 @@ fn a_byte_that_is_not_zero_is_true() {
     assert_eq!(compile(&graph, LoopStrategy::Native).call(&[none]).unwrap()[0].dims(), [0]);
 }
 
-/// Computes the square of `x + 20_000` with a loop of 20,000 steps. If each step were a node, the backward pass would
-/// overflow the stack.
+/// Differentiates the square of `x + 20_000`, computed by a loop of 20,000 steps. If each step were a separate node,
+/// the backward pass would overflow the stack.
 #[test]
 fn a_call_with_a_variable_is_one_node() {
     let long = || -> Result<()> {

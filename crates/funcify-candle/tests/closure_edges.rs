@@ -190,7 +190,7 @@ fn without_anything_tracked() {
     let (start, xs) = (tensor(1, &[2], DType::F32), tensor(2, &[STEPS, 2], DType::F32));
     let (last, ys) = scan(&start, &xs, |h, x| Ok(((&h + &x)?, h))).unwrap();
     assert!(!last.track_op() && !ys.track_op());
-    // A detached input has no gradient, and does not affect other gradients.
+    // A captured tensor that is detached has no gradient, and does not affect other gradients.
     let (w, hidden) = (var(3, &[2], DType::F32), var(4, &[2], DType::F32));
     let (weight, detached) = (w.clone(), hidden.detach());
     let (last, ()) = scan(&start, &xs, move |h, x| Ok((((h + x)? * weight.as_tensor())?.mul(&detached)?, ()))).unwrap();
@@ -366,7 +366,7 @@ fn a_closure_that_draws_is_an_error() {
     assert_contains(&error_of(mapped.backward()), &["map: a y of step"]);
     let again = checkpoint(xs.as_tensor(), drawn).unwrap().sum_all().unwrap();
     assert_contains(&error_of(again.backward()), &["checkpoint: a y of step 0"]);
-    // The rerun returns the same numbers in a different order.
+    // A rerun that returns the same numbers in a different order is an error too.
     let calls = Arc::new(AtomicUsize::new(0));
     let turned = map(xs.as_tensor(), move |x: Tensor| match calls.fetch_add(1, Ordering::SeqCst) < STEPS {
         true => x * 2.0,
@@ -522,7 +522,7 @@ fn a_captured_weight_is_transposed() {
     }
 }
 
-/// Checks that a loop is rejected if the results of its steps alternate between two paths of the tree.
+/// Checks that a loop is rejected if its steps return tensors at different paths of the tree.
 #[test]
 fn tensors_at_other_paths_are_errors() {
     type Pair = (Option<Tensor>, Option<Tensor>);

@@ -95,7 +95,7 @@ fn vars_of(map: &VarMap) -> Vec<Var> {
     map.all_vars()
 }
 
-/// Runs unmodified candle_nn cells on batch-first sequences, with [`RnnExt`] and in a closure of `scan`.
+/// Compares [`RnnExt`] with candle_nn's own loops, on unmodified cells and batch-first sequences.
 #[test]
 fn cells_of_candle_nn() {
     fn check<R: RnnExt>(

@@ -147,7 +147,7 @@ fn selective_scan() {
     check("selective scan", symbolic, cells::selective_scan, &["B,H,N"], &["H,H", "H,N", "H,N", "H,N", "H"], "T,B,H");
 }
 
-/// Builds a graph with an f32, an f64 and an integer input. Its four outputs have these types and f16.
+/// Builds a graph with an f32, an f64 and an integer input. Its four outputs are f64, f32, i64 and f16.
 fn mixed() -> Differentiable {
     let graph = Graph::build("mixed", |g| {
         let (x, y, i) = (g.input("x", "f32[N]"), g.input("y", "f64[N]"), g.input("i", "i64[N]"));

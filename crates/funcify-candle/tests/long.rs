@@ -11,7 +11,7 @@ use funcify_candle::{Candle, Differentiable, scan, while_loop};
 
 const STEPS: usize = 100_000;
 
-/// Trains by gradient descent in a thread with a 2 MB stack, and checks that the loss decreases.
+/// Trains the loop `run` by gradient descent in a thread with a 2 MB stack, and checks that the loss decreases.
 fn train(run: impl Fn(&Tensor, &Var) -> Result<Tensor> + Send + 'static) {
     let trained = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
         let w = var(1, &[2], DType::F32);

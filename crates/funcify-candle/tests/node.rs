@@ -93,7 +93,7 @@ fn a_second_backward_through_a_gradient_is_an_error() {
             let gradient = gradients.get(var).unwrap();
             let error = gradient.sqr().unwrap().sum_all().unwrap().backward().unwrap_err().to_string();
             assert!(error.contains("has no derivative") && error.contains("Graph::grad"), "{name}: {error}");
-            // A gradient penalty that treats the gradient as a constant.
+            // This gradient penalty treats the gradient as a constant.
             let penalty = gradient.detach().sqr().unwrap().sum_all().unwrap();
             let both = (&total + penalty).unwrap().backward().unwrap();
             assert_gradients(&both, &gradients, &[&w, &xs], name);

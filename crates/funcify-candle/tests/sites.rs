@@ -37,7 +37,7 @@ fn calls_are_errors_of_the_callers_line() {
         ];
         for arguments in mistakes {
             assert_here(f.call(&arguments), "f: ");
-            // A plain function on tracked tensors is also a single node of Candle's graph.
+            // A plain function that is called with tracked tensors also becomes a single node of Candle's graph.
             let error = plain.call(&arguments).unwrap_err().to_string();
             assert!(error.contains("tests/sites.rs"), "{error}");
         }
@@ -75,7 +75,8 @@ fn an_input_that_leads_to_no_result_has_no_gradient() {
     assert_eq!(gradients.get(&w).unwrap().to_vec1::<f32>().unwrap(), [1.5]);
     assert!(gradients.get(&xs).is_none());
     assert_eq!(f.report().len(), 2);
-    // As in Candle, the result is a constant if no other input is tracked.
+    // As in Candle, the result is not tracked if `xs`, which has no differentiable path to it, is the only tracked
+    // input.
     assert!(!f.call(&[xs.as_tensor().clone(), w.as_tensor().detach()]).unwrap()[0].track_op());
     assert_eq!(f.report().len(), 1);
     let _ = var(1, &[1], DType::F32);

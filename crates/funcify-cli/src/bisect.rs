@@ -13,7 +13,7 @@ pub(crate) struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     transforms: Transforms,
-    /// The safetensors file with the inputs, by name; their shapes determine the sizes.
+    /// The safetensors file with the inputs, keyed by name; their shapes determine the sizes of the program's symbols.
     #[arg(long)]
     inputs: PathBuf,
     /// The largest allowed difference between two floats, relative to the largest magnitude in the output.
@@ -84,7 +84,7 @@ fn max_finite_magnitude(values: &HostTensor) -> f64 {
 mod tests {
     use super::*;
 
-    /// The square of the sum of `xs`; the test computes (1 + 1/2 + 1/3 + ...)².
+    /// A program that squares the sum of `xs`. The test runs it on 1, 1/2, 1/3, ..., 1/1000.
     const SUM: &str = "fn @sum(%xs: f32[T]) {
   %0: f32[] = constant 0.0
   %s: f32[] = scan @step {steps=T} {
@@ -98,7 +98,8 @@ mod tests {
 }
 ";
 
-    /// With a tolerance of zero, bisecting names the patch that reassociates the sum, because it changes the rounding.
+    /// Checks that bisecting with a tolerance of zero finds the patch that reassociates the sum, because this patch
+    /// changes the rounding.
     #[test]
     fn the_patch_that_adds_in_another_order_is_named() {
         let graph = Graph::parse(SUM).unwrap();

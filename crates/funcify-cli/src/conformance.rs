@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let modes: usize = subjects.iter().map(|subject| subject.modes().len()).sum();
     let bar = ProgressBar::new((cases.len() * modes) as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}")?);
-    // Silences the panic hook: the suite catches panics and puts their messages into the rows of failed cases.
+    // Silence the panic hook: the suite catches panics and puts their messages into the rows of failed cases.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let rows_of = |subject: &Subject, (case, rewritten): &(&Case, LazyLock<Option<Graph>, _>)| {
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
 ///
 /// Each subject has its own thread. Once a thread is done, it helps with the cases of the other subjects. If there are
 /// more processors than subjects, the additional threads help from the start. A subject on a GPU gets no help, because
-/// its thread only waits for the device. That subject takes about as long as all others together.
+/// its thread only waits for the device. Such a subject alone takes about as long as all others together.
 fn run_in_parallel<R: Send>(
     subjects: &[Subject],
     cases: usize,
@@ -112,7 +112,7 @@ fn run_in_parallel<R: Send>(
     Ok(sorted.into_iter().map(|results| results.into_iter().map(|(_, result)| result).collect()).collect())
 }
 
-/// Returns `true` if every required backend ran.
+/// Returns `true` if every required backend ran, and prints the names of those that did not.
 fn ran_required_backends(report: &Report) -> bool {
     let required = std::env::var(REQUIRED_BACKENDS_VAR).unwrap_or_default();
     let ran: BTreeSet<&str> = report.rows.iter().map(|row| row.backend.as_str()).collect();

@@ -46,7 +46,7 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Run random programs built from the planner's rules on every backend that compiles loops.
+    /// Run random programs built from the planner's patterns on every backend that compiles loops.
     Templates(templates::Arguments),
 }
 

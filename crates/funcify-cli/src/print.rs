@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     /// Also apply these opt-in rules: `affine_recurrence`.
     #[arg(long, value_name = "RULES", value_delimiter = ',', requires = "rewrite")]
     with: Vec<String>,
-    /// Before the program, print each patch: the old op and its replacement.
+    /// Print each patch, with the old op and its replacement, before the program.
     #[arg(long, requires = "rewrite")]
     log: bool,
     /// Print the program in Graphviz's DOT language.

@@ -19,10 +19,10 @@ pub(crate) struct Arguments {
     /// The name of the backend.
     #[arg(long, default_value = "reference")]
     backend: String,
-    /// The safetensors file with the inputs, by name; their shapes determine the sizes.
+    /// The safetensors file with the inputs, keyed by name; their shapes determine the sizes of the program's symbols.
     #[arg(long)]
     inputs: PathBuf,
-    /// Write the outputs to this safetensors file, by name, instead of printing them.
+    /// Write the outputs to this safetensors file, keyed by name, instead of printing them.
     #[arg(long)]
     out: Option<PathBuf>,
     /// Run every loop natively.
@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
     /// Print a report on the compiled program: instructions, loops, memory.
     #[arg(long)]
     report: bool,
-    /// Profile a second call: print its time by op, by source line and by step, and write a trace to this file, for the
-    /// trace viewer of a browser.
+    /// Profile a second call: print its time by op, by source line and by step, and write a trace to this file, which a
+    /// browser's trace viewer can open.
     #[arg(long)]
     profile: Option<PathBuf>,
     /// Stop after this many seconds. Ctrl-C also stops the run; a second Ctrl-C ends the process.
@@ -51,7 +51,8 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 /// Returns a handle that is cancelled by Ctrl-C. A second Ctrl-C ends the process.
 fn cancel_on_interrupt() -> Result<Cancellation> {
     let flag = Arc::default();
-    // Register the shutdown first: handlers run in this order, and the first Ctrl-C must find the flag unset.
+    // Register the shutdown first: handlers run in the order of registration, and the first Ctrl-C must find the flag
+    // unset.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))?;
     signal_hook::flag::register(SIGINT, Arc::clone(&flag))?;
     Ok(Cancellation::from_flag(flag))
@@ -124,7 +125,7 @@ mod tests {
 }
 ";
 
-    /// Computes c = c * w + x in each step; returns all values of c and the last one.
+    /// A program that computes c = c * w + x in each step, and returns all values of c and the last one.
     const DECAY: &str = "fn @decay(%xs: f32[T], %w: f32[]) {
   %start: f32[] = constant 0.0
   %ys: f32[T], %last: f32[] = scan @body {steps=T} with %w {
@@ -146,7 +147,7 @@ mod tests {
         named.map(|(name, tensor)| (name.to_string(), tensor)).into()
     }
 
-    /// Runs a program from a file with the given options.
+    /// Runs a program from a file with the given options, and returns its outputs.
     fn run_file(name: &str, program: &str, inputs: &Tensors, options: &str) -> Result<Tensors> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -168,7 +169,8 @@ mod tests {
     fn a_program_from_a_file_runs_on_every_backend_in_both_strategies() {
         let inputs = tensors([("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))]);
         let expected = tensors([("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]);
-        // A row contributes to its own output and to all later ones, so its gradient sums their cotangents.
+        // A row of `xs` contributes to its own row of `ys`, to all later rows and to `last`, so its gradient is the sum
+        // of their cotangents.
         let along = [("ct_ys", [1f32, 10.0, 100.0].into()), ("ct_last", HostTensor::scalar(1000f32))];
         let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
         let gradients =
@@ -214,7 +216,7 @@ mod tests {
         assert!(["-1", "NaN", "soon", "1e300"].into_iter().all(refused));
     }
 
-    /// Asserts the results of a transformed `DECAY`.
+    /// Runs `DECAY` with transform options, and asserts that it returns the expected outputs.
     #[track_caller]
     fn check<const N: usize, const M: usize>(
         options: &str,
@@ -230,7 +232,8 @@ mod tests {
         HostTensor::scalar(number)
     }
 
-    /// last = x0 w^2 + x1 w + x2. Its first derivative with respect to w is 2 x0 w + x1, and the second is 2 x0.
+    /// Checks derivatives and batches of `DECAY`, for which last = x0 w^2 + x1 w + x2. The first derivative of `last`
+    /// with respect to w is 2 x0 w + x1, and the second is 2 x0.
     #[test]
     fn derivatives_and_lanes_in_any_order() {
         let xs = || ("xs", HostTensor::from([1f32, 2., 3.]));
@@ -246,7 +249,7 @@ mod tests {
         check("--only last --hvp w", [xs(), w(), ("tan_w", scalar(3.))], [("hvp_w", scalar(6.))]);
         let pushed = [("last", scalar(123.)), ("tan_last", scalar(66.))];
         check("--only last --jvp w", [xs(), w(), ("tan_w", scalar(3.))], pushed);
-        // ys = x0, x0 w + x1, x0 w^2 + x1 w + x2.
+        // The rows of `ys` are x0, x0 w + x1 and x0 w^2 + x1 w + x2.
         let cotangents = [xs(), w(), ("ct_last", scalar(0.)), ("ct_ys", [5f32, 100., 1000.].into())];
         check("--grad w", cotangents, [("grad_w", scalar(22_100.))]);
 
@@ -274,8 +277,8 @@ mod tests {
         assert!(matches!(error.downcast_ref(), Some(funcify::Error::Type { .. })), "{error:#}");
     }
 
-    /// Errors about mistakes on the command line or in the inputs name the program's file instead of a source line of
-    /// this workspace.
+    /// Checks that errors about mistakes on the command line or in the inputs name the program's file instead of a
+    /// source line of this workspace.
     #[test]
     fn errors_name_the_program_and_no_source_of_the_command() {
         let inputs = || tensors([("xs", [1f32, 2.].into()), ("w", scalar(1.))]);

@@ -35,7 +35,7 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     Ok(current)
 }
 
-/// Removes the columns and the listed reasons of absent backends from the text.
+/// Removes the columns and the listed reasons of absent backends from the text of STATUS.md.
 fn remove_backends(text: &str, absent: &[&str]) -> String {
     let mut dropped: Vec<usize> = Vec::new();
     let mut remaining = String::new();

@@ -111,8 +111,8 @@ fn print_transformations(all: &BTreeMap<&'static str, Summary>) {
     }
 }
 
-/// Returns the subjects: the reference backend with native and with unrolled loops, and each backend that compiles
-/// loops.
+/// Returns the subjects of the backends in `named`, or all subjects if `named` is empty: the reference backend with
+/// native and with unrolled loops, and each backend that compiles loops.
 fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     let mut all = Vec::new();
     for (name, strategy) in [("reference", LoopStrategy::Native), ("reference unrolled", LoopStrategy::Unroll)] {

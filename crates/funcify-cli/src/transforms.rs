@@ -2,8 +2,8 @@
 //! `--hessian` and `--vmap` in the order of the command line.
 //!
 //! The additional inputs of a derivative have the same names as in [`Graph::vjp`] and [`Graph::jvp`]: `ct_y` is the
-//! cotangent of output `y`, `tan_x` is the tangent of input `x`. They are read from the same file as the program's own
-//! inputs.
+//! cotangent of output `y`, and `tan_x` is the tangent of input `x`. They are read from the same file as the program's
+//! own inputs.
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
@@ -142,7 +142,8 @@ impl Transform {
         Ok(TransformedProgram { graph: derived, notes })
     }
 
-    /// Replaces the error's fix with one that is possible on the command line.
+    /// Replaces the fix of an [`Error::Disconnected`] with one that is possible on the command line. Returns other
+    /// errors unchanged.
     fn with_command_line_fix(&self, mut error: Error) -> Error {
         if let Error::Disconnected { fix, .. } = &mut error {
             let advice = match self {
@@ -261,7 +262,7 @@ fn is_loss(graph: &Graph) -> bool {
     graph.outputs().len() == 1 && is_float_scalar(graph.output_type(0))
 }
 
-/// Builds the graph of the gradients alone. It has one additional input for the cotangent of each output.
+/// Builds a graph that returns only the gradients. It has an additional input for the cotangent of each float output.
 fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     let outputs = || (0..graph.outputs().len()).map(|index| (&graph.outputs()[index].name, graph.output_type(index)));
     if !outputs().any(|(_, ty)| ty.dtype.is_float()) {

@@ -16,7 +16,7 @@ use funcify::{DType, Graph, HostTensor, TensorType};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The case's name, with its category: `scan/cumsum`.
+    /// The case's name, prefixed with its category, such as `scan/cumsum`.
     pub name: String,
     /// The case's category. The report's table has a row for each category.
     pub category: String,
@@ -44,7 +44,7 @@ pub struct Case {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Expected {
-    /// The expected outputs, by name.
+    /// The expected outputs, which are matched to those of the backend by name.
     Outputs(Vec<ExpectedOutput>),
     /// An error of this kind ([`funcify::Error::kind`]).
     Error(&'static str),
@@ -158,9 +158,9 @@ impl Case {
 /// Returns the relative and absolute tolerances for comparing a backend with the reference evaluator, which computes in
 /// f64 and rounds once per op.
 ///
-/// The relative tolerance is a few ulps of the dtype, which covers elementwise functions and reassociated sums. The
-/// absolute tolerance is the same fraction of `scale`, the magnitude of terms that cancel, plus the smallest normal
-/// number, because a backend may flush subnormals to zero.
+/// The relative tolerance covers the errors of elementwise functions and of reassociated sums. The absolute tolerance
+/// is the same fraction of `scale`, the magnitude of terms that cancel, plus the smallest normal number, because a
+/// backend may flush subnormals to zero.
 pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),

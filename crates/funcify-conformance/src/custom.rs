@@ -77,7 +77,7 @@ fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<V
     built.map_err(|error| format!("case `custom/{name}`: {error}"))
 }
 
-/// Builds cases for the derivatives that the op's rules support.
+/// Builds cases for the derivatives that the op's rules support. Returns no cases if no input is a float.
 fn derivative_cases(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
     if !inputs.iter().any(|input| input.dtype().is_float()) {
         return Ok(Vec::new());
@@ -96,7 +96,7 @@ fn derivative_cases(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<
     Ok(all)
 }
 
-/// Returns the inputs, followed by arbitrary values for the tangents and cotangents.
+/// Returns the arguments of `graph`: `inputs`, followed by arbitrary values for the tangents and cotangents.
 fn arguments(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
     let further = (inputs.len()..graph.inputs().len()).map(|index| {
         let ty = graph.input_type(index);

@@ -6,8 +6,8 @@ use std::io::Write;
 /// sets it, and builds a table from the file.
 pub const DIFFERENCES_VAR: &str = "FUNCIFY_DIFFERENCES";
 
-/// Records the difference `off` that a test measured. `kind` says which results were compared, such as gradients. Does
-/// nothing if [`DIFFERENCES_VAR`] is not set.
+/// Records the difference `off` that a test measured on `model`. `kind` names the results that were compared, such as
+/// gradients. Does nothing if [`DIFFERENCES_VAR`] is not set.
 pub fn note_difference(model: &str, kind: &str, off: f64) {
     let Some(file) = std::env::var_os(DIFFERENCES_VAR) else { return };
     // A single write keeps the line intact, because tests run in parallel.

@@ -67,7 +67,7 @@ pub struct Expectations {
 pub struct Gap {
     /// A case's name, or a pattern in which one `*` matches any text.
     pub case: String,
-    /// The mode, if the gap exists in only one mode.
+    /// The mode in which the gap exists, or `None` if it exists in all modes.
     pub mode: Option<String>,
     /// The status of the cases with this gap.
     pub status: GapStatus,
@@ -128,7 +128,7 @@ impl Expectations {
 }
 
 impl Gap {
-    /// Returns whether the gap covers a case in a mode.
+    /// Returns `true` if the gap covers a case in a mode.
     pub fn covers(&self, case: &str, mode: &str) -> bool {
         let named = match self.case.split_once('*') {
             Some((before, after)) => case.strip_prefix(before).is_some_and(|rest| rest.ends_with(after)),

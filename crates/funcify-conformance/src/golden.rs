@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// format.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Manifest {
-    /// The cases.
+    /// The golden cases.
     pub cases: Vec<GoldenCase>,
 }
 
@@ -19,9 +19,9 @@ pub struct Manifest {
 pub struct GoldenCase {
     /// The case's name, which is unique.
     pub name: String,
-    /// The name of the safetensors file.
+    /// The name of the safetensors file with the case's tensors.
     pub file: String,
-    /// The case's category.
+    /// The case's category, such as `scan` or `taps`.
     pub category: String,
     /// The float dtype of the program.
     pub dtype: String,
@@ -70,7 +70,8 @@ impl Manifest {
 }
 
 impl GoldenCase {
-    /// Reads the tensors of the case from its file. Floats keep the dtype that they have in the file.
+    /// Reads the tensors of the case from its file, keyed by [`GoldenTensor::key`]. Floats keep the dtype that they
+    /// have in the file.
     pub fn tensors(&self) -> Result<BTreeMap<String, HostTensor>, String> {
         funcify::files::read_safetensors(folder().join(&self.file)).map_err(|error| error.to_string())
     }
@@ -92,7 +93,7 @@ impl GoldenCase {
         Some(TensorType::new(DType::from_name(&tensor.dtype)?, tensor.shape.as_slice()))
     }
 
-    /// Returns whether the case has a flag.
+    /// Returns `true` if the case has the flag.
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags.iter().any(|other| other == flag)
     }

@@ -131,8 +131,8 @@ pub fn trials(subject: &Subject) -> Vec<Trial> {
 
 /// Returns one test for each case and mode, and a failing test for each declared gap that matches no case.
 ///
-/// A test is ignored if its case needs an op or type that the backend is missing. For each missing op or type, there is
-/// one additional test that fails, unless the backend is declared `partial`.
+/// A test is ignored if its case needs an op or type that the backend is missing. Each missing op or type adds one
+/// failing test, unless the backend is declared `partial`.
 ///
 /// ```
 /// use std::sync::Arc;

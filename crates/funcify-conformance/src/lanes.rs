@@ -1,4 +1,4 @@
-//! Cases with lanes: `vmap` must return the same results as running the lanes one at a time.
+//! Builds cases for `vmap`, which must return the same results as running the lanes one at a time.
 
 use funcify::graph::Output;
 use funcify::{Graph, HostTensor, Scalar, VmapOptions, evaluate};
@@ -6,7 +6,8 @@ use rayon::prelude::*;
 
 use crate::case::{Case, Expected, ExpectedOutput};
 
-/// Derives a second lane's input from the first lane's input: reverses the elements, or makes a scalar smaller.
+/// Derives a second lane's input from the first lane's input. Reverses a tensor along every axis, multiplies a float
+/// scalar by 0.75, and decrements an integer scalar above 1.
 pub fn vary_input(tensor: &HostTensor) -> HostTensor {
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
         let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();
@@ -24,7 +25,8 @@ pub fn stack_lanes(lanes: &[&HostTensor]) -> HostTensor {
     HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))
 }
 
-/// Returns the arguments of the batched program: the stacked lanes for mapped inputs, the first lane for other inputs.
+/// Returns the arguments of the batched program: the tensors of all lanes, stacked, for mapped inputs, and the first
+/// lane's tensors for other inputs.
 pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> {
     let all = |index: usize| stack_lanes(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
     mapped
@@ -34,9 +36,11 @@ pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> 
         .collect()
 }
 
-/// Evaluates the lanes one at a time with the reference evaluator. Returns the stacked results, with zero tolerance.
+/// Evaluates the lanes one at a time with the reference evaluator. Returns the stacked results as expected outputs with
+/// zero tolerance.
 ///
-/// Returns `None` if a lane fails, or if the sizes of results differ because lanes run different numbers of steps.
+/// Returns `None` if a lane fails, or if a result has different shapes in different lanes, for example because the
+/// lanes run different numbers of steps.
 pub fn evaluate_lanes_one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<ExpectedOutput>> {
     let results: Vec<Vec<HostTensor>> = lanes.iter().map(|lane| evaluate(graph, lane).ok()).collect::<Option<_>>()?;
     let output = |(index, output): (usize, &Output)| {
@@ -48,8 +52,8 @@ pub fn evaluate_lanes_one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Op
     graph.outputs().iter().enumerate().map(output).collect()
 }
 
-/// Returns, for each input of a single-op case, the index of its operand. For input `uploaded_3_1`, the index is 1. If
-/// the inputs are named differently, each input is an operand of its own.
+/// Returns, for each input of a single-op case, the index of the operand that it supplies. For input `uploaded_3_1`,
+/// the index is 1. If the inputs are named differently, each input supplies one operand.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();
@@ -57,15 +61,16 @@ pub fn operands(case: &Case) -> Vec<usize> {
     numbered.unwrap_or_else(|| places.collect())
 }
 
-/// Builds the category `vmap`: every op on f32, i64 and booleans with two lanes, once mapped over all operands, and
-/// once over the first operand only.
+/// Builds the cases of the category `vmap`: every op on f32, i64 and booleans with two lanes, mapped once over all
+/// operands, and once over the first operand only.
 pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
     let is_shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
     let cases: Vec<Vec<Case>> = ops.par_iter().filter(is_shown).map(cases_on_lanes).collect::<Result<_, String>>()?;
     Ok(cases.into_iter().flatten().collect())
 }
 
-/// Builds the cases of an op with two lanes: one mapped over all operands, and one over the first operand only.
+/// Builds two-lane cases from the case of an op: one mapped over all operands and, if there are several operands, one
+/// mapped over the first operand only.
 pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
     let operands = operands(case);
     let mut both = Vec::from_iter(batched_case(case, "all", &vec![true; operands.len()])?);

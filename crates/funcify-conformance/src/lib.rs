@@ -1,8 +1,9 @@
-//! The conformance suite of funcify: identical cases on every backend.
+//! The conformance suite of funcify, which runs the same cases on every backend.
 //!
 //! A case ([`Case`]) consists of a graph, its inputs and the expected result. Expected results are golden values,
 //! computed independently of funcify, or come from the reference evaluator. A backend ([`Subject`]) may declare gaps
-//! ([`Expectations`]). Each case runs with unrolled and with native loops, both as written and rewritten.
+//! ([`Expectations`]). The program of each case runs with unrolled loops and with native loops, as written and after
+//! rewriting.
 //!
 //! # A backend of your own
 //!
@@ -42,8 +43,8 @@
 //! the cases that start to run once the backend has this op and all ops above it.
 //!
 //! The second argument of [`run_as_tests`] declares gaps, in the TOML format of [`expectations`]. `partial = true`
-//! declares that the backend is under construction: without it, each missing op or type fails one test. Permanent gaps
-//! are declared case by case, with their error and a reason.
+//! declares that the backend is under construction: without it, one additional test fails for each missing op or type.
+//! Permanent gaps are declared case by case, with their error and a reason.
 //!
 //! # Ops of your own
 //!

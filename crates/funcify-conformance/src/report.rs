@@ -47,7 +47,7 @@ impl Report {
         self.rows.iter().any(fails)
     }
 
-    /// Returns the number of rows with a status.
+    /// Returns the number of rows with the given status.
     pub fn count(&self, status: Status) -> usize {
         self.rows.iter().filter(|row| row.status == status).count()
     }
@@ -78,8 +78,8 @@ impl Report {
         serde_json::to_string_pretty(self).expect("a report contains only strings and numbers") + "\n"
     }
 
-    /// Formats the table: for each category and backend, the number of rows that passed, followed by the counts of the
-    /// other statuses.
+    /// Formats a table that shows, for each category and backend, the number of rows that passed, followed by the
+    /// counts of the other statuses.
     pub fn table(&self) -> String {
         let mut backends: Vec<&str> = Vec::new();
         for row in &self.rows {
@@ -129,7 +129,7 @@ impl Report {
     }
 }
 
-/// Pads the columns to equal widths, and underlines the header.
+/// Formats lines as a table: pads the cells of each column to the same width, and underlines the header.
 pub(crate) fn align(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> =

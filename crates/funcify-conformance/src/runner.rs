@@ -24,8 +24,8 @@ use crate::expectations::Expectations;
 /// ```
 pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];
 
-/// Returns the modes in which cases run on a backend. These include the compiled mode if the backend compiles loops,
-/// and exclude the unrolled mode if it compiles whole programs.
+/// Returns the modes in which cases run on a backend. The compiled mode is included if the backend compiles loops or
+/// whole programs. The unrolled mode is omitted if the backend compiles whole programs.
 ///
 /// ```
 /// use funcify::dispatch::Reference;
@@ -128,7 +128,7 @@ pub struct CaseResult {
     pub category: String,
     /// The backend's name.
     pub backend: String,
-    /// The form and the mode: `raw/unroll`, `raw/native`, `rewritten/native` and so on.
+    /// The form of the program and the mode: `raw/unroll`, `raw/native`, `rewritten/native` and so on.
     pub mode: String,
     /// The case's status.
     pub status: Status,
@@ -160,7 +160,8 @@ pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> CaseResul
     Run::new(case, subject, None).row(mode)
 }
 
-/// Rewrites the program of a case with all rules. Returns `None` if no rule changes the program.
+/// Rewrites the program of a case with all default rules. Returns `None` if no rule changes the program, or if
+/// rewriting fails.
 ///
 /// ```
 /// use funcify::Graph;
@@ -339,7 +340,7 @@ pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<CaseResult> {
         .collect()
 }
 
-/// The outcome of a case on a backend.
+/// The outcome of running a case on a backend.
 enum Execution {
     Results(Vec<HostTensor>),
     Error(Error),

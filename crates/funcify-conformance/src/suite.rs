@@ -34,7 +34,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the cases of single ops: first those with lanes, then those without.
+/// Builds the cases of single ops: first those batched with `vmap`, then the others.
 fn cases_of_ops() -> Result<Vec<Case>, String> {
     let ops = cases::ops::cases()?;
     let mut all = lanes::cases(&ops)?;
@@ -109,7 +109,7 @@ fn golden_case(
             atol,
         });
     }
-    // The manifest also sets this flag for loops with an early exit whose trip count is bounded.
+    // The manifest also sets `needs_dynamic_trip_count` for loops with an early exit whose trip count is bounded.
     let needs_dynamic_steps = golden.has_flag("needs_dynamic_trip_count") && !is_bounded(&graph);
     Ok(Case {
         name: format!("{category}/{}", golden.name),
@@ -126,7 +126,8 @@ fn is_bounded(graph: &Graph) -> bool {
     has_bounds(graph, &mut HashSet::new())
 }
 
-/// Checks [`is_bounded`] for a graph or a body. `bounded` collects the symbols for trip counts that have a bound.
+/// Returns whether every loop of a graph or body is bounded, as defined by [`is_bounded`]. `bounded` collects the
+/// symbols for trip counts that have a bound.
 fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     graph.nodes().iter().all(|node| {
         // A loop with an early exit binds a symbol to its trip count, and the trip count of its backward loop is that

@@ -15,7 +15,7 @@ pub enum Support {
     Native,
     /// The backend falls back to the reference evaluator.
     Fallback,
-    /// The backend rejects the op, and declares the reason.
+    /// The backend declares that it lacks this op, or that it does not support this type.
     Declared(Need),
 }
 
@@ -50,8 +50,8 @@ pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
     Ok(programs)
 }
 
-/// Returns the first node that applies the case's op directly to uploaded inputs, and the values of these inputs, or
-/// `None` if the case has none.
+/// Returns the first node that applies the case's op directly to inputs named `uploaded_*`, and the values of these
+/// inputs. Returns `None` if the case has no such node.
 fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
     let argument = |value| {
         let index = case.graph.inputs().iter().position(|input| input.value == value)?;

@@ -36,7 +36,7 @@ impl Applied {
 /// The maximum number of elements of an operand or result. Larger tensors take too long.
 const MAX_ELEMENTS: usize = 5000;
 
-/// All distinct ops without bodies that occur in the cases, with static sizes.
+/// The distinct ops of all cases that have no bodies and whose sizes are static.
 static APPLIED: LazyLock<Vec<Applied>> = LazyLock::new(|| {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     all_cases().unwrap().iter().for_each(|case| add_nodes(&case.graph, &mut seen, &mut found));
@@ -80,7 +80,8 @@ fn shape(ty: &TensorType) -> Option<Vec<usize>> {
     ty.shape.value(&Sizes::new()).ok()
 }
 
-/// Draws random elements: small indices, and multiples of 1/4, whose sums and products are mostly exact.
+/// A generator of random elements: booleans, small integers, and multiples of 1/4, whose sums and products are mostly
+/// exact.
 struct Draw(u64);
 
 impl Draw {
@@ -156,7 +157,7 @@ fn a_lane_that_an_op_calls_independent_depends_on_no_other() {
     }
 }
 
-/// Ops with attributes. Each op must have independent lanes along some axis.
+/// The ops for which at least one case must have an independent lane.
 const LANES: [&str; 19] = [
     "reshape",
     "broadcast",
@@ -211,7 +212,7 @@ fn sums_pass_through_an_op_in_the_operands_in_which_it_is_linear() {
             *checked.entry(applied.op().name()).or_insert(0) += 1;
             let is_sum = |at: usize| {
                 let (one, two, sum) = (one[at].to_f64_vec(), two[at].to_f64_vec(), sum[at].to_f64_vec());
-                // Allows a few roundings in f32.
+                // The tolerance allows for a few roundings in f32.
                 let is_close = |a: f64, b: f64, sum: f64| (a - 2.0 * b - sum).abs() <= 1e-5 * (a.abs() + b.abs() + 1.0);
                 one.iter().zip(&two).zip(&sum).all(|((a, b), sum)| is_close(*a, *b, *sum) || !sum.is_finite())
             };

@@ -7,7 +7,7 @@ use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor};
 use funcify_conformance::{Case, Expected, MODES, all_cases, compare};
 
-/// Asserts that a case returns the expected result.
+/// Asserts that `results` contains the results or the error that a case expects.
 fn check(case: &Case, mode: LoopStrategy, results: funcify::Result<Vec<HostTensor>>) {
     match (case.expected_in(mode), results) {
         (Expected::Outputs(expected), Ok(results)) => {

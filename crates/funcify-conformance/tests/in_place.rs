@@ -75,7 +75,8 @@ fn every_case_with_a_loop() {
     assert!(ran > 100, "{ran} cases");
 }
 
-/// Initial rows precede the rows of the steps, or follow them in a reverse loop. Outputs are whole traces.
+/// The initial rows of a trace precede the rows of the steps, or follow them in a reverse loop. The loop returns whole
+/// traces, including the initial rows.
 #[test]
 fn given_rows_in_both_directions() {
     for (down, sign) in [("", '-'), (", order=down", '+')] {

@@ -48,7 +48,7 @@ fn names_are_unique() {
     assert_eq!(names.len(), CASES.len());
 }
 
-/// Includes ops with bodies, whose cases are in other categories.
+/// Also covers ops with bodies, whose cases are not in the category `op`.
 #[test]
 fn every_op_is_in_a_case() {
     let (names, mut used) = (all_names(), BTreeSet::new());
@@ -148,7 +148,7 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
         _ => {
             let op = elementwise(name);
             let op = op.unwrap_or_else(|| panic!("`{name}` has no example: add it to {}", file!()));
-            // The type rule rejects the example with the wrong number of operands.
+            // One of the two examples has the wrong number of operands, so the type rule rejects it.
             [1, 2].map(|operands| (name.to_string(), op.clone(), vec![matrix.clone(); operands])).to_vec()
         }
     }

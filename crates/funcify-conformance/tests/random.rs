@@ -1,5 +1,5 @@
-//! Checks the properties of random programs. `FUNCIFY_RANDOM_GRAPHS=100000` checks more programs,
-//! `FUNCIFY_RANDOM_SEED=7` checks different programs, and `FUNCIFY_RANDOM_SAMPLED=1` runs the slowest checks only on a
+//! Checks the properties of random programs. Set `FUNCIFY_RANDOM_GRAPHS=100000` to check more programs,
+//! `FUNCIFY_RANDOM_SEED=7` to check different ones, and `FUNCIFY_RANDOM_SAMPLED=1` to run the slowest checks only on a
 //! sample of the programs.
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
 /// A seed, the tape of its choices, and the property that its program violates.
 type Wrong = (u64, Vec<u32>, Disagreement);
 
-/// The results of some random programs.
+/// The results of checking some random programs.
 #[derive(Default)]
 struct Run {
     programs: usize,
@@ -200,7 +200,7 @@ fn random_programs_have_all_properties() {
     assert!(rare.is_empty(), "too rare: {rare:?}");
     let compared = |property: &str| run.tally.0.get(property).copied().unwrap_or(0);
     assert!(run.programs * 100 >= count as usize * 98, "{} programs", run.programs);
-    // Programs whose rules are not derivatives are not compared with finite differences.
+    // Programs with custom rules that do not compute true derivatives are not compared with finite differences.
     let shares = [("differences", 6), ("differences of derivative", 6)];
     let mostly = ["vjp", "vjp of derivative", "native", "lanes"].map(|property| (property, 8));
     for (property, tenths) in mostly.into_iter().chain(shares) {

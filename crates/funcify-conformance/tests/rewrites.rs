@@ -1,5 +1,6 @@
-//! Checks rewriting of the suite's programs, and of random programs and their gradients. Results must stay the same,
-//! with all rules and with each rule alone. Rewriting must terminate, and must not change a rewritten program again.
+//! Checks the rewriting of the suite's programs, and of random programs and their gradients. Results must stay the
+//! same, with all rules and with each rule alone. Rewriting must terminate, and must not change a rewritten program
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor, Sc
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, arguments};
 use funcify_conformance::{Case, Expected, all_cases, compare};
 
-/// The maximum number of rewrite passes that the programs of these tests need.
+/// The maximum number of rewrite passes that a program of these tests may need.
 const PASSES: usize = 12;
 
 /// The outcome of running a program: its results, or the kind of its error.
@@ -20,8 +21,8 @@ fn outcome(graph: &Graph, inputs: &[HostTensor]) -> Outcome {
     evaluate(graph, inputs).map_err(|error| error.kind())
 }
 
-/// Rewrites a graph. Checks that the result is sound, that its inputs and outputs are the same, and that no rule
-/// applies to it any more.
+/// Rewrites a graph. Checks that the rewritten graph is sound, has the same inputs and outputs, and is not changed by
+/// rewriting it again.
 fn rewritten(what: &str, graph: &Graph, options: &RewriteOptions) -> Rewritten {
     let first = graph.rewritten_with(options).unwrap_or_else(|error| panic!("{what}: {error}"));
     first.graph.check().unwrap_or_else(|errors| panic!("{what}: {}\nin\n{}", errors[0], first.graph));
@@ -88,8 +89,8 @@ fn check_values(what: &str, raw: &Outcome, rewritten: &Rewritten, inputs: &[Host
 const OF_OPS: [&str; 6] =
     ["dead_code", "common_subexpression", "constant_folding", "identity", "known_choice", "movement"];
 
-/// Checks a program rewritten with all default rules, with each applied rule alone, and with the rules that are off
-/// by default. Returns the number of times that each rule applied.
+/// Checks a program rewritten with all default rules, with each applied rule alone, and with the rules that are off by
+/// default. Returns the number of times that each rule was applied.
 fn check(what: &str, number: usize, graph: &Graph, inputs: &[HostTensor]) -> BTreeMap<&'static str, usize> {
     let raw = outcome(graph, inputs);
     let all = rewritten(what, graph, &RewriteOptions::new());
@@ -145,7 +146,8 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// `FUNCIFY_RANDOM_GRAPHS=10000` checks more programs, and `FUNCIFY_RANDOM_SEED=7` checks different programs.
+/// Rewriting must not change the results of random programs and of their gradients. Set `FUNCIFY_RANDOM_GRAPHS=10000`
+/// to check more programs, and `FUNCIFY_RANDOM_SEED=7` to check different ones.
 #[test]
 fn random_programs_and_their_gradients_give_what_they_gave() {
     let (count, first) = (setting("FUNCIFY_RANDOM_GRAPHS", 400), setting("FUNCIFY_RANDOM_SEED", 1));

@@ -1,6 +1,6 @@
 //! Checks the derivatives of every elementwise function at and near its singular points, up to the third order. Forward
-//! and reverse mode must agree with each other, and each derivative must agree with finite differences of the previous
-//! one.
+//! and reverse mode must agree with each other, and each derivative must agree with finite differences of the
+//! derivative one order below.
 //!
 //! If differences from the left and from the right disagree, or grow without bound, the derivative does not exist.
 //! The point must then be in the table of chosen derivatives. The test therefore fails for a kink that is not in the
@@ -50,7 +50,7 @@ enum Estimate {
     /// The derivative does not exist: the estimates from the two sides disagree or grow without bound, or one side is
     /// outside the domain.
     None,
-    /// The function is not finite at the point.
+    /// The function is not finite near the point, or the differences overflow.
     Outside,
     /// The step sizes are too large or too small for an estimate.
     Nothing,
@@ -58,8 +58,8 @@ enum Estimate {
 
 /// The number of times that each step size is halved.
 const LEVELS: usize = 8;
-/// The initial step sizes, given an operand and the other operand. They are relative to the operand, to its distance
-/// from the nearest integer, to the other operand, or to 1.
+/// The initial step sizes, given the differentiated operand and the other operand. They are relative to the operand, to
+/// its distance from the nearest integer, to the other operand, or to 1.
 const SIZES: [fn(f64, f64) -> f64; 7] = [
     |x, _| x.abs() * 1e-4,
     |x, _| x.abs() * 0.05,
@@ -148,7 +148,7 @@ fn estimate_derivative(samples: &[[(f64, f64); 2]]) -> Estimate {
 }
 
 /// Extrapolates differences to step size zero by Neville's method. Halving the step must divide the error terms by
-/// `factor` and its powers. Returns the best value of the table, with an estimate of its error.
+/// `factor` and its powers. Returns the most accurate extrapolated value, with an estimate of its error.
 fn extrapolate(
     factor: f64,
     count: usize,
@@ -206,7 +206,7 @@ fn judge(found: f64, estimates: &[Estimate]) -> Verdict {
 enum Verdict {
     Right,
     Wrong(String),
-    /// Finite differences cannot decide.
+    /// Finite differences cannot decide whether the derivative is right.
     Open,
 }
 
@@ -336,7 +336,7 @@ fn defined_derivatives() {
     }
 }
 
-/// Also checks points where the function is NaN. The search skips these points.
+/// Also covers the points where the function is NaN, which [`faults`] skips.
 #[test]
 fn chosen_derivatives() {
     for line in CHOSEN {
@@ -390,7 +390,7 @@ fn derivatives_at_nan() {
     }
 }
 
-/// Each line of the documented table must name existing cases.
+/// Each line of the table in `numerics.md` must name existing cases.
 #[test]
 fn the_documented_answers_have_cases() {
     let cases = funcify_conformance::all_cases().expect("every case can be built");

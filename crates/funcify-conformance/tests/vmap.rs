@@ -116,7 +116,7 @@ fn every_program() {
     assert!(ragged * 5 < equal, "{ragged} rejected programs, {equal} batched");
 }
 
-/// Nested `vmap`: the inner one over all inputs, and the outer one over the first input.
+/// Applies `vmap` twice: first over all inputs, and then over the first input.
 #[test]
 fn lanes_of_lanes() {
     let mut equal = 0;

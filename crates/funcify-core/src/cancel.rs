@@ -150,7 +150,7 @@ pub struct ActiveHandles {
 }
 
 impl ActiveHandles {
-    /// Returns the handles whose scopes enclose the call.
+    /// Returns the handles whose scopes enclose this call.
     pub fn current() -> Self {
         ACTIVE.with_borrow(ActiveHandles::clone)
     }
@@ -161,7 +161,7 @@ impl ActiveHandles {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// If any of the handles is set, returns an error that contains the place `at` and the progress.
+    /// Returns an error with the place `at` and the progress if any of the handles is set.
     #[inline]
     pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
         self.check_at(|| at.clone(), progress)
@@ -196,8 +196,8 @@ pub fn check_cancelled(at: impl FnOnce() -> Place, progress: Progress) -> Result
     ACTIVE.with_borrow(|active| active.check_at(at, progress))
 }
 
-/// Frees the memory `held` by a call that failed with `error`. If the call was cancelled, the memory is freed
-/// [on another thread](free_on_another_thread).
+/// Drops `held`, which holds the memory of a call that failed with `error`. If the call was cancelled, drops it [on
+/// another thread](free_on_another_thread).
 #[doc(hidden)]
 pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     if matches!(error, Error::Cancelled { .. }) {

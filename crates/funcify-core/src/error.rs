@@ -45,7 +45,7 @@ pub enum Error {
         component: String,
         /// The offending tap.
         tap: i64,
-        /// The rule that it violates.
+        /// The rule that the tap violates.
         rule: String,
         /// The suggested fix.
         fix: String,
@@ -95,11 +95,11 @@ pub enum Error {
     Name {
         /// The op and its source location.
         at: Box<Place>,
-        /// The input, output or value that has this name.
+        /// The input, output or value with the invalid name.
         component: String,
-        /// The name.
+        /// The invalid name.
         name: String,
-        /// The rule that it violates.
+        /// The rule that the name violates.
         rule: String,
         /// The suggested fix.
         fix: String,
@@ -138,7 +138,7 @@ pub enum Error {
         at: Box<Place>,
         /// The operand or result at fault.
         component: String,
-        /// The reason why it has no derivative.
+        /// The reason why the component has no derivative.
         reason: String,
         /// The suggested alternative.
         fix: String,
@@ -147,11 +147,11 @@ pub enum Error {
     /// A gradient was requested for an input that the result does not depend on.
     #[error("{}", report(at, format!("{component} is disconnected from the result"), &[("reason", reason)], fix))]
     Disconnected {
-        /// The function that was called.
+        /// The called function and the source location of the call.
         at: Box<Place>,
         /// The disconnected input.
         component: String,
-        /// The reason: the result does not depend on the input, or ops block the derivative on every path.
+        /// The reason: the result does not depend on the input, or ops block the derivative on every path between them.
         reason: String,
         /// The suggested fix.
         fix: String,
@@ -209,7 +209,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// Tensors would exceed the memory budget. No memory was allocated for them.
+    /// Allocating tensors would exceed the memory budget. No memory was allocated for them.
     #[error("{}", report(at, format!("{what} would exceed the memory budget"), &[("needed", &format_needed_bytes(*needed, *held)), ("budget", &format_bytes(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
     OverBudget {
         /// The op and its source location.
@@ -233,7 +233,7 @@ pub enum Error {
         backend: String,
         /// The unsupported feature, such as a dtype, a rank, or a mode of an op.
         what: String,
-        /// The reason why it is not supported.
+        /// The reason why the feature is not supported.
         reason: String,
         /// The suggested fix.
         fix: String,
@@ -242,7 +242,7 @@ pub enum Error {
     /// The registry of backends and lowering rules is inconsistent, or does not contain the requested backend.
     #[error("{}", report(at, format!("the registry cannot serve backend `{backend}`"), &[("problem", problem)], fix))]
     Registry {
-        /// The function that was called.
+        /// The called function and the source location of the call.
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
@@ -255,7 +255,7 @@ pub enum Error {
     /// The backend is linked, but its device is not available.
     #[error("{}", report(at, format!("backend `{backend}` is not available on this machine"), &[("reason", reason)], fix))]
     Unavailable {
-        /// The function that was called.
+        /// The called function and the source location of the call.
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
@@ -268,13 +268,13 @@ pub enum Error {
     /// The arguments of a call do not match the program's inputs.
     #[error("{}", report(at, format!("{component} does not fit the program"), &[("expected", expected), ("found", found)], fix))]
     Call {
-        /// The program that was called.
+        /// The called program and the source location of the call.
         at: Box<Place>,
         /// The argument at fault.
         component: String,
         /// The types that the program accepts.
         expected: String,
-        /// The types that the call passed.
+        /// The types of the arguments that were passed.
         found: String,
         /// The suggested fix.
         fix: String,
@@ -321,7 +321,7 @@ pub enum Error {
     /// A file could not be read or written, or has unexpected content.
     #[error("{}", report(at, format!("file `{path}` cannot be used"), &[("reason", reason)], fix))]
     File {
-        /// The function that was called.
+        /// The called function and the source location of the call.
         at: Box<Place>,
         /// The path of the file.
         path: String,
@@ -363,7 +363,7 @@ variant_accessors! {
 }
 
 impl Error {
-    /// Sets the user's line if the error does not have one.
+    /// Sets the user's line to `site` if the error does not have one.
     pub(crate) fn with_site(mut self, site: Site) -> Self {
         let place = self.place_mut();
         if place.site == Site::Unknown {
@@ -373,8 +373,8 @@ impl Error {
     }
 
     /// Sets the site to `site`, the user's call to a library, if the current site is unknown or inside the sources of
-    /// the library. `sources` is the path prefix of these sources, as in `file!()`. Other sites are kept: they refer to
-    /// the code that built the graph.
+    /// the library. `sources` is the path prefix of these sources, in the form that `file!()` returns. Other sites are
+    /// kept: they refer to the code that built the graph.
     #[doc(hidden)]
     pub fn attribute_to_caller(mut self, sources: &str, site: Site) -> Self {
         let place = self.place_mut();
@@ -454,7 +454,7 @@ fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats a message in the layout that all errors share.
+/// Formats an error message in the layout that all errors share.
 fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> String {
     let mut text = format!("{}: {headline}", at.op);
     for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {

@@ -1,8 +1,9 @@
-//! Limits the memory of a program: before its tensors are allocated, estimates how many bytes they need.
+//! Limits the memory of a program: estimates the size of its tensors before they are allocated, and returns an error if
+//! they would exceed the budget.
 //!
-//! A tensor's size may depend on data. An erroneous value could then request more memory than the machine has, and the
-//! allocator would abort the process. `CompileOptions::memory_budget` sets the budget of a single function. All other
-//! functions, and [`evaluate`](crate::evaluate), use the budget of the process.
+//! A tensor's size may depend on data. Because of an erroneous value, a program could then request more memory than the
+//! machine has, and the allocator would abort the process. `CompileOptions::memory_budget` sets the budget of a single
+//! compiled function. All other functions, and [`evaluate`](crate::evaluate), use the budget of the process.
 //!
 //! The estimate includes live tensors and the histories that loops save. It treats a size of 0 as 1, because libraries
 //! compute strides even for tensors without elements. It excludes temporary memory that a library allocates inside a
@@ -28,8 +29,8 @@ static BUDGET: AtomicU64 = AtomicU64::new(0);
 /// options set a different budget.
 ///
 /// The budget is the first of the following that is available: the value passed to [`set_memory_budget`], the
-/// environment variable `FUNCIFY_MEMORY_BUDGET`, three quarters of the memory of the machine or of the process's
-/// control group, or 16 GiB.
+/// environment variable `FUNCIFY_MEMORY_BUDGET`, three quarters of the machine's memory (or of the limit of the
+/// process's control group, if that is smaller), or 16 GiB.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -42,7 +43,7 @@ pub fn memory_budget() -> u64 {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
             let budget = given.unwrap_or_else(|| machine_bytes().map_or(DEFAULT_BUDGET, |bytes| bytes / 4 * 3)).max(1);
-            // If another thread has set the budget in the meantime, its value is used.
+            // If another thread has set the budget in the meantime, that thread's value is used.
             let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
             earlier.map_or_else(|set| set, |_| budget)
         }
@@ -92,7 +93,7 @@ fn machine_bytes() -> Option<u64> {
 }
 
 /// Returns the number of bytes of a tensor of type `ty` with `element` bytes per element, or `u64::MAX` on overflow.
-/// Returns `None` if a size is unbound or negative.
+/// Treats a size of 0 as 1. Returns `None` if a size is unbound or negative.
 #[doc(hidden)]
 pub fn bytes_of(ty: &TensorType, sizes: &Sizes, element: usize) -> Option<u64> {
     let size = |dim: &Dim| u64::try_from(dim.value(sizes).ok()?).ok();

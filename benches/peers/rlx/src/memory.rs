@@ -26,8 +26,8 @@ impl MemoryBaseline {
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident: read_status("VmRSS:") }
     }
 
-    /// Resets the allocator's peak and the system's. Returns whether the system tracks one (on Linux, see
-    /// proc_pid_clear_refs(5)).
+    /// Resets the peaks that the allocator and the system track. Returns `true` if the system tracks a peak (on Linux,
+    /// see proc_pid_clear_refs(5)).
     pub(crate) fn start_tracking() -> bool {
         ALLOCATOR.reset_peak_usage();
         std::fs::write("/proc/self/clear_refs", "5").is_ok()

@@ -69,7 +69,7 @@ impl Program {
         Ok(self.compiled.try_run(seed)?)
     }
 
-    /// Returns the results, keyed by name.
+    /// Converts the results of a run to tensors, keyed by name.
     pub(crate) fn results_by_name(&self, results: Vec<Vec<f32>>) -> BTreeMap<String, Tensor> {
         let named = self.results.iter().zip(results).map(|(described, numbers)| {
             let ResultDescription { name, shape, is_integer } = described;

@@ -119,7 +119,7 @@ impl<'g> Value<'g> {
         self.map(|graph, id| graph.argmax(id, axis, false, Shape::new(&dims, DType::F32)))
     }
 
-    /// Gathers rows by index.
+    /// Gathers the rows with the given indices.
     pub(crate) fn rows(self, indices: Value<'g>) -> Value<'g> {
         self.map(|graph, id| graph.gather_(id, indices.id, 0))
     }
@@ -179,8 +179,8 @@ impl<'g> Neg for Value<'g> {
     }
 }
 
-/// Adds a scan. Returns the states after each step, stacked. The step receives the state, the loop invariants and one
-/// row of each sequence.
+/// Adds a scan. Returns the state after each step, stacked along a new axis 0. The step receives the state, the loop
+/// invariants and one row of each sequence.
 pub(crate) fn scan<'g, const F: usize, const R: usize>(
     length: usize,
     start: Value<'g>,

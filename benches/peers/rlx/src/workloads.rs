@@ -71,9 +71,10 @@ pub(crate) const ALL: &[Workload] = &[
 const STATES: &[Output] = &[float("x_re", "TP"), float("x_im", "TP")];
 const S5: &[&str] = &["a_re", "a_im", "bu_re", "bu_im"];
 
-/// `rlx-ir/src/op.rs` has no associative scan. `rlx-fusion/src/assoc_scan.rs` rewrites scans to one if the body is a
-/// real diagonal recurrence, but a complex recurrence over f32 pairs does not match. `rlx-runtime/src/session.rs`
-/// runs the rewritten scan only on Metal.
+/// The reason why rlx does not support workloads with an associative scan. `rlx-ir/src/op.rs` has no such op.
+/// `rlx-fusion/src/assoc_scan.rs` rewrites a scan to an associative scan if the body is a real diagonal recurrence, but
+/// a complex recurrence over f32 pairs does not match. `rlx-runtime/src/session.rs` runs the rewritten scan only on
+/// Metal.
 const NO_ASSOCIATIVE_SCAN: &str =
     "rlx has no associative scan op; it rewrites only real diagonal recurrences to one, and only on Metal";
 
@@ -159,8 +160,8 @@ fn ssm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![(hs * c.reshape(&[t, 1, n])).sum(2)]
 }
 
-/// Builds the chunked loss. Adds `0 * targets` to it, because rlx rejects loops with an input that has no gradient
-/// (`vjp_scan` in `rlx-autodiff/src/autodiff.rs`).
+/// Builds the chunked loss. Adds `0 * targets` to the loss, because rlx rejects loops with an input that has no
+/// gradient (`vjp_scan` in `rlx-autodiff/src/autodiff.rs`).
 fn chunked_loss<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [hidden, w, targets] = inputs.all(["hidden", "w", "targets"]);
     let [m, d, chunks] = sizes.all(["M", "D", "C"]);
@@ -194,7 +195,8 @@ fn kalman_series<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let unit: Vec<f32> = (0..n * n).map(|index| if index % (n + 1) == 0 { 1.0 } else { 0.0 }).collect();
     let series: Vec<f32> = [vec![0.0; n], unit.clone(), vec![0.0]].concat();
     let start = ys.constant(&series.repeat(s), &[s, n + n * n + 1]);
-    // Computes `(P aᵀ)ᵀ`, where the parameter `a` is already transposed. Applying this twice yields `a P aᵀ`.
+    // Computes `(P aᵀ)ᵀ` for each matrix `P` of the batch `p`. The parameter `a` is already transposed. Applying this
+    // twice yields `a P aᵀ`.
     fn times_transposed<'b>(p: Value<'b>, a: Value<'b>) -> Value<'b> {
         let [s, n] = [p.dims()[0], p.dims()[1]];
         p.reshape(&[s * n, n]).matmul(a).reshape(&[s, n, n]).transpose(&[0, 2, 1])

@@ -49,7 +49,7 @@ impl ParallelAxis {
 
     /// Checks the factors and divisors of partial sums: each divisor, and each factor inside a loop, must be moderate.
     /// A partial sum that a loop carries must not be scaled at all. `known` holds the inputs of a body that are known
-    /// to be moderate, and is `None` outside of loops.
+    /// to be moderate (see [`are_moderate`]), and is `None` outside of loops.
     pub(super) fn check_share_factors(
         &self,
         graph: &Graph,

@@ -87,10 +87,11 @@ fn has_conditions(graph: &Graph) -> bool {
 }
 
 impl ParallelAxis {
-    /// Finds an axis of the program that stays parallel. The candidates are, in the outermost loops, the first axis of
-    /// each carry and of each row of a buffer or sequence, not counting axes of size 1. Returns the first candidate for
-    /// which the labels of all values are consistent, or `None` if no candidate remains, or if the program contains a
-    /// conditional branch or a loop with a condition.
+    /// Finds an axis of the program that stays parallel. The candidates are the first axes of the carries of the
+    /// outermost loops, and of the rows of their buffers and sequences, not counting axes of size 1. Returns the first
+    /// candidate for which the labels of all values are consistent. Returns `None` if no candidate is consistent, if
+    /// `sizes` does not determine the shape of a candidate, or if the program contains a conditional branch or a loop
+    /// with a condition.
     ///
     /// `element` is the engine's element type ([`element_type`](crate::element_type)), if the engine holds all values
     /// in a single float type. Casts of integers to this type are assumed to be exact, and integers are assumed not to
@@ -201,9 +202,9 @@ impl ParallelAxis {
         labels.into_iter().try_for_each(|(value, label)| self.require_label(graph, value, label))
     }
 
-    /// Labels an operand and a result whose axes correspond. `there` maps an axis of the operand to the result, and
-    /// `back` maps an axis of the result to the operand. Both return `None` if the other value does not have the axis.
-    /// If the result does not have the operand's axis, it is labelled `lost`.
+    /// Labels an operand and a result whose axes correspond. `there` maps an axis of the operand to the corresponding
+    /// axis of the result, and `back` maps an axis of the result to that of the operand. Both return `None` if the
+    /// other value does not have the axis. If the result does not have the operand's axis, it is labelled `lost`.
     fn map(
         &mut self,
         graph: &Graph,
@@ -476,7 +477,7 @@ impl ParallelAxis {
         self.propagate_once(body, sizes)
     }
 
-    /// Gives a tensor and one of its rows consistent labels.
+    /// Gives a tensor and one of its rows along axis 0 consistent labels, or fails if this is impossible.
     fn row(&mut self, graph: &Graph, whole: ValueId, body: &Graph, row: ValueId) -> Result<(), Mixed> {
         match self.get(graph, whole) {
             Label::Axis(0) => return Err(Mixed),

@@ -1,5 +1,5 @@
-//! The basic operations for mathematical functions. Each function is written once, generic over [`Arithmetic`], and
-//! either runs on vectors of any instruction set or is translated to machine code.
+//! The basic operations that the mathematical functions use. Each function is written once, generic over
+//! [`Arithmetic`], and either runs on vectors of any instruction set or is translated to machine code.
 
 use super::*;
 

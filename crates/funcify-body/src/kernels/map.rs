@@ -57,7 +57,7 @@ macro_rules! functions {
             /// `true` if the function is as cheap as a load.
             const IS_CHEAP: bool = false;
 
-            /// Computes the function.
+            /// Applies the function to vectors.
             fn apply<S: Simd>(simd: S, $($operand: T::Vector<S>),+) -> T::Vector<S>;
         }
 

@@ -21,7 +21,7 @@ use super::arithmetic::Arithmetic;
 use super::special_tables::SpecialTable;
 use crate::float::Float;
 
-/// The constants that the functions use, for an element type.
+/// The constants that the functions of this module use, for an element type.
 pub trait MathTable: SpecialTable {
     /// ln 2, split into high bits and low bits.
     const LN_2: [Self; 2];
@@ -128,7 +128,8 @@ pub(super) fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coeffic
     sum
 }
 
-/// Rounds to the nearest integer. Valid only for numbers of small magnitude.
+/// Rounds x to the nearest integer, with ties to even, for abs(x) less than half of
+/// [`WHOLE`](crate::float::Constants::WHOLE).
 #[inline(always)]
 pub fn nearest<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let rounder = m.splat(T::ROUNDER);
@@ -285,7 +286,7 @@ pub fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, quar
     m.select(m.equal(parity(m, half_turns), zero), y, m.neg(y))
 }
 
-/// Rounds to the nearest integer, with ties to even.
+/// Rounds any x to the nearest integer, with ties to even.
 #[inline(always)]
 pub fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let whole = m.splat(T::WHOLE);

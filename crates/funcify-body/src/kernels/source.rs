@@ -25,7 +25,7 @@ impl<T: Float> Source<'_, T> {
     }
 }
 
-/// The rows of an operand whose kind is fixed at compile time.
+/// The rows of an operand. Each implementation supports one kind of operand, or distinguishes two kinds at run time.
 pub trait RowSource<T: Float, S: Simd>: Copy {
     /// A row of the operand.
     type Row: SourceRow<T, S>;

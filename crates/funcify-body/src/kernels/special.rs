@@ -1,8 +1,8 @@
 //! Inverse, hyperbolic and error functions and powers, generic over [`Arithmetic`].
 //!
-//! These functions need a fused multiply-add, with a single rounding: they compute rounding errors with it. On
-//! processors without it, the kernels apply the functions of the standard library and of
-//! [`funcify_core::ops::special`] element by element.
+//! These functions use a fused multiply-add, which rounds only once, to compute rounding errors. On processors without
+//! it, the kernels apply the functions of the standard library and of [`funcify_core::ops::special`] element by
+//! element.
 //!
 //! The table shows the largest error that the tests observe, in units in the last place of the result, as in
 //! [`math`](super::math).
@@ -24,13 +24,14 @@
 //! | `cbrt` | 1.0 | 1.0 | polynomial, and Newton's method |
 //! | `pow` | 1.5 | 1.0 | exp(y log(x)), with the logarithm and the product in pairs |
 //!
-//! A *pair* is the unevaluated sum of two numbers, which has about twice the precision of one.
+//! A *pair* is the unevaluated sum of two numbers, which has about twice the precision of a single number.
 
 use super::arithmetic::Arithmetic;
 use super::math::{MathTable, decompose, middle_expm1, nearest, parity, polynomial, positive_log, power_of_two, round};
 use crate::float::Float;
 
-/// The unevaluated sum of two numbers. The low part is about as small as the rounding error of the high part.
+/// The unevaluated sum of two numbers. The magnitude of the low part is about that of the rounding error of the high
+/// part.
 #[derive(Clone, Copy)]
 struct Pair<V> {
     high: V,
@@ -80,8 +81,8 @@ fn by_sign<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, yes: M::Vector, no: M
     m.select(m.less(sign, m.splat(T::ZERO)), no, yes)
 }
 
-/// The factors of an exponential: `(1 + fraction) * first * second`, where the last two are powers of two. The caller
-/// multiplies by `second` last, so that only this product can overflow or be rounded to a subnormal number.
+/// The factors of an exponential: `(1 + fraction) * first * second`, where `first` and `second` are powers of two. The
+/// caller multiplies by `second` last, so that only this product can overflow or be rounded to a subnormal number.
 struct Exponential<V> {
     fraction: V,
     first: V,
@@ -92,7 +93,7 @@ struct Exponential<V> {
 #[inline(always)]
 fn exp_factors<T: MathTable, M: Arithmetic<T>>(m: M, x: Pair<M::Vector>, scale: f64) -> Exponential<M::Vector> {
     let [low, high] = T::EXP_RANGE;
-    // A scale of -1 raises the threshold at which the result overflows by ln 2. Raising the limit by 1 is enough,
+    // If `scale` is -1, the smallest x for which the result overflows is larger by ln 2. Raising `high` by 1 is enough,
     // because ln 2 is less than 1.
     let high = m.splat(T::from_f64(high.to_f64() - scale));
     let bounded = m.at_most(high, m.at_least(m.splat(low), x.high));
@@ -112,7 +113,7 @@ fn scaled_exp<T: MathTable, M: Arithmetic<T>>(m: M, x: Pair<M::Vector>, scale: f
     m.mul(m.mul_add(first, fraction, first), second)
 }
 
-/// Computes exp(x) / 2, which is finite for a few arguments for which exp(x) is not.
+/// Computes exp(x) / 2, which is finite for some arguments for which exp(x) overflows.
 #[inline(always)]
 fn half_exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     scaled_exp(m, Pair { high: x, low: m.splat(T::ZERO) }, -1.0)
@@ -150,7 +151,7 @@ pub fn erfc<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let left = m.mul_add(m.neg(factor), denominator.low, m.add(left, numerator.low));
     let Pair { high, low } = product(m, bounded, bounded);
     let exp = exp_factors(m, Pair { high: m.neg(high), low: m.neg(low) }, 0.0);
-    // `factor + rest` is factor (1 + fraction), corrected by the rounding error of `factor`.
+    // `factor + rest` is `factor * (1 + fraction)`, corrected for the rounding error of `factor`.
     let rest = m.mul_add(factor, exp.fraction, m.mul(left, reciprocal));
     let tail = m.mul(m.mul(m.add(factor, rest), exp.first), exp.second);
     let tail = m.select(m.less(x, m.splat(T::ZERO)), m.sub(two, tail), tail);
@@ -183,7 +184,8 @@ pub fn tan_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M
     let [first, second, third, fourth] = T::HALF_PI;
     let r = sum(m, m.mul_add(minus_n, m.splat(first), x), m.mul(minus_n, m.splat(second)));
     let r = sum(m, r.high, m.mul_add(minus_n, m.splat(third), r.low));
-    // The last part is added after the others, because the others may cancel.
+    // The multiple of the last part of pi / 2 is subtracted at the end, because x and the multiples of the other parts
+    // may cancel.
     let r = Pair { low: m.mul_add(minus_n, m.splat(fourth), r.low), ..r };
     let square = m.mul(r.high, r.high);
     let cube_terms = m.mul(m.mul(square, polynomial(m, square, T::SIN_SERIES)), r.high);
@@ -206,7 +208,7 @@ fn central_atan<T: MathTable, M: Arithmetic<T>>(m: M, t: M::Vector) -> M::Vector
     m.mul_add(m.mul(t, square), polynomial(m, square, T::ATAN_SERIES), t)
 }
 
-/// Computes the arc tangent. Above 1, it is pi / 2 - atan(1 / x).
+/// Computes the arc tangent. If x is greater than 1, the result is pi / 2 - atan(1 / x).
 #[inline(always)]
 pub fn atan<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let (one, magnitude) = (m.splat(T::ONE), m.abs(x));
@@ -225,12 +227,13 @@ pub fn atan2<T: MathTable, M: Arithmetic<T>>(m: M, y: M::Vector, x: M::Vector) -
     let (width, height) = (m.abs(x), m.abs(y));
     let steep = m.less(width, height);
     let (small, large) = (m.select(steep, width, height), m.select(steep, height, width));
-    // If both coordinates are infinite, or both are zero, their quotient is NaN.
+    // If both coordinates are infinite, or both are zero, their quotient is NaN, so the ratio is set to 1 or 0.
     let ratio = m.select(m.equal(small, large), one, m.div(small, large));
     let ratio = m.select(m.equal(large, zero), small, ratio);
     let angle = central_atan(m, ratio);
-    // The angle is measured from a multiple of pi / 2. In the right half-plane, this is upwards from 0, or downwards
-    // from pi / 2 where `steep` holds; in the left half-plane, downwards from pi, or upwards from pi / 2.
+    // `angle` is the distance from a multiple of pi / 2. In the right half-plane, it is added to 0, or subtracted from
+    // pi / 2 where `steep` is true. In the left half-plane, it is subtracted from pi, or added to pi / 2 where `steep`
+    // is true.
     let right = m.select(steep, m.neg(angle), angle);
     let angle = by_sign(m, x, right, m.neg(right));
     let [high, low] = T::RIGHT_ANGLE;
@@ -400,7 +403,8 @@ pub fn pow<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, y: M::Vector) -> 
     let low = m.mul_add(y, log.low, scaled.low);
     // If x is 1 or -1, the magnitude of the power is 1, even if y is infinite.
     let power = m.select(m.equal(magnitude, one), one, scaled_exp(m, Pair { high: scaled.high, low }, 0.0));
-    // A negative base yields NaN unless the exponent is an integer, and a negative number if that integer is odd.
+    // A negative base yields NaN if the exponent is not an integer, and a negative number if the exponent is an odd
+    // integer.
     let half = m.mul(y, number(m, 0.5));
     let odd = m.select(m.equal(round(m, half), half), power, m.neg(power));
     let whole = m.equal(round(m, y), y);

@@ -1,5 +1,5 @@
-//! The coefficients of the functions in [`special`](super::special), for each element type. They are minimax
-//! polynomials, computed by Remez's algorithm with 50 digits. All coefficients are in ascending order.
+//! The constants of the functions in [`special`](super::special), for each element type. The coefficients are those of
+//! minimax polynomials, in ascending order. They were computed by the Remez algorithm, with 50 digits of precision.
 
 use crate::float::Float;
 
@@ -21,14 +21,16 @@ pub trait SpecialTable: Float {
     const ERFC_SERIES: &'static [Self];
     /// The value of w = -log(1 - x^2) that separates the two polynomials of erf_inv.
     const ERF_INV_SPLIT: Self;
-    /// A value of w near the middle of the first polynomial's interval. For f32, the first coefficient, which is the
-    /// polynomial's value at this point, is nearly exact.
+    /// A value of w = -log(1 - x^2) near the middle of the interval of erf_inv's first polynomial. For f32, the first
+    /// coefficient, which is the polynomial's value at this point, has almost no rounding error.
     const ERF_INV_MIDDLE: Self;
-    /// The coefficients of erf_inv(x) / x for small w, as a polynomial in w minus the middle value.
+    /// The coefficients of erf_inv(x) / x for small w = -log(1 - x^2), as a polynomial in w -
+    /// [`ERF_INV_MIDDLE`](SpecialTable::ERF_INV_MIDDLE).
     const ERF_INV_SERIES: &'static [Self];
-    /// The value of sqrt(w) in the middle of the second polynomial's interval.
+    /// The value of sqrt(w), for w = -log(1 - x^2), in the middle of the interval of erf_inv's second polynomial.
     const ERF_INV_TAIL_MIDDLE: Self;
-    /// The coefficients of erf_inv(x) / x for large w, as a polynomial in sqrt(w) minus the middle value.
+    /// The coefficients of erf_inv(x) / x for large w = -log(1 - x^2), as a polynomial in sqrt(w) -
+    /// [`ERF_INV_TAIL_MIDDLE`](SpecialTable::ERF_INV_TAIL_MIDDLE).
     const ERF_INV_TAIL: &'static [Self];
     /// The coefficients of (sinh(x) - x) / x^3 for abs(x) up to 1, as a polynomial in x^2.
     const SINH_SERIES: &'static [Self];
@@ -38,7 +40,7 @@ pub trait SpecialTable: Float {
     const ASIN_SERIES: &'static [Self];
     /// The coefficients of a first approximation to the cube root of x between sqrt(1/2) and sqrt(2).
     const CBRT_SERIES: &'static [Self];
-    /// The number of Newton steps after the first approximation.
+    /// The number of Newton steps that refine the first approximation to the cube root.
     const CBRT_STEPS: usize;
     /// The coefficients of (log((1 + s) / (1 - s)) / s - 2 - 2/3 s^2) / s^4, as a polynomial in s^2.
     const LOG_PAIR_SERIES: &'static [Self];

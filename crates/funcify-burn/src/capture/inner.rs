@@ -17,7 +17,7 @@ const END: &str = "funcify-scan-end";
 pub(super) struct InnerLoop {
     pub(super) is_reversed: bool,
     pub(super) steps: usize,
-    /// The number of carries. They are the first operands and the first results of the loop.
+    /// The number of carries, which are the first operands and the first results of the loop.
     pub(super) carries: usize,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn loop_begun_by(op: &OperationIr) -> Option<(InnerLoop, &CustomOpIr)
     }
 }
 
-/// Splits `ops`, which follow a begin marker, at the matching end marker. Returns the ops of the body, and the end
+/// Splits `ops`, which follow a begin marker, at the matching end marker. Returns the ops of the body and the end
 /// marker, or `None` if the end marker is missing.
 pub(super) fn split_body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
     let mut open = 1;

@@ -21,7 +21,7 @@ thread_local! {
     static PANIC_LINE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs `f`. Returns its result, or its panic.
+/// Runs `f` and returns its result, or the panic if `f` panics.
 pub(super) fn catch_panic<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -37,8 +37,9 @@ pub(super) type OpsWithStops = (Vec<OperationIr>, Vec<TensorId>);
 pub(super) struct Evidence {
     /// The captured graph, with its list of ops removed.
     pub(super) graph: CapturedGraph,
-    /// The tensors that were passed to the closure, and their types.
+    /// The ids of the tensors that were passed to the closure.
     pub(super) inputs: Vec<TensorId>,
+    /// The types of these tensors.
     pub(super) types: Vec<TensorType>,
     /// The closure's ops, without gradient stops.
     pub(super) ops: Vec<OperationIr>,
@@ -57,7 +58,7 @@ pub(super) struct Comparison {
 
 impl Evidence {
     /// Compares the closure's gradients with Burn's, and returns the outcome for each placement of gradient stops in
-    /// `ways`. If there is only one placement, ends after a few agreeing trials.
+    /// `ways`. If `ways` has only one placement, stops after one to three agreeing trials.
     ///
     /// # Errors
     /// Returns `Unsupported` if Burn's backward pass contains an op without a translation. Also returns the errors of

@@ -253,7 +253,7 @@ impl Closure<'_> {
     }
 }
 
-/// Inserts gradient stops. Returns the closure's new ops and results.
+/// Inserts the gradient stops in `way`, and returns the closure's new ops and results.
 fn add_stops(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> OpsWithStops {
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
@@ -355,7 +355,8 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
     }
 }
 
-/// Returns the device of the first tensor with autodiff, or of the first tensor if none has it.
+/// Returns the device of the first tensor with autodiff, or of the first tensor if none has it. Returns `None` if there
+/// are no tensors.
 pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone) -> Option<Device> {
     let first = tensors.clone().next().map(AnyTensor::device);
     tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)

@@ -367,7 +367,7 @@ struct RecordedLoop {
     used: Vec<bool>,
     /// The arguments of the call to `function`.
     arguments: Vec<AnyTensor>,
-    /// The number of carries, which are the first results.
+    /// The number of carries, which are the first results of `function`.
     carry: usize,
 }
 

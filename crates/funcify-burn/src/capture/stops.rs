@@ -1,4 +1,4 @@
-//! Finds the operands at which gradients stop in a recorded closure, because they have no edge on Burn's autodiff tape.
+//! Finds the operands at which gradients stop in a recorded closure: those that have no edge on Burn's autodiff tape.
 //!
 //! Each node of the tape belongs to the result of an op, but the tape does not identify that op. So a search matches
 //! nodes with tensors, from the roots to the leaves. The tensors of the roots and of the leaves are known. A match must
@@ -33,14 +33,14 @@ const MAX_ATTEMPTS: usize = 1_000_000;
 /// The maximum number of placements of gradient stops that the trials compare.
 const MAX_PLACEMENTS: usize = 32;
 
-/// The reason why the gradient stops could not be determined.
+/// The reason why a closure is rejected because of its gradients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StopError {
     /// No match satisfies the rules.
     Misfit,
     /// Several placements of stops fit the tape, and the trials do not single one out.
     Ambiguous,
-    /// The placement fits the tape, but its gradients differ from Burn's.
+    /// The chosen placement of stops fits the tape, but yields gradients that differ from Burn's.
     OtherRules,
 }
 
@@ -119,7 +119,7 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// A partial match: the tensors of the nodes visited so far, and the gradient stops that they imply.
+/// A partial match: the tensors of the nodes visited so far, and the gradient stops that follow from these tensors.
 #[derive(Clone, Default)]
 struct Match {
     tensors: BTreeMap<u64, TensorId>,
@@ -149,7 +149,7 @@ struct Search<'a> {
     attempts: Cell<usize>,
 }
 
-/// Returns all sets of gradient stops that fit the tape, or an error if there are none or too many.
+/// Returns all sets of gradient stops that fit the tape, or an error if no set fits or too many do.
 pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, StopError> {
     if tape.is_order_lost {
         return Err(StopError::Misfit);
@@ -236,7 +236,7 @@ impl Match {
 }
 
 impl Search<'_> {
-    /// Counts a step of the search. Returns `true` if the limit is exceeded.
+    /// Counts a step of the search. Returns `true` if the search has exceeded [`MAX_ATTEMPTS`] steps.
     fn is_exhausted(&self) -> bool {
         self.attempts.set(self.attempts.get() + 1);
         self.attempts.get() > MAX_ATTEMPTS

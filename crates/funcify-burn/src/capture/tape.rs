@@ -72,9 +72,10 @@ impl Edges {
     }
 }
 
-/// The scale of the initial gradients: the backward pass starts from `FACTOR * result + ADDEND` for each result, so
+/// The factor in the initial gradients: the backward pass starts from `FACTOR * result + ADDEND` for each result, so
 /// that the elements of a gradient differ.
 pub(super) const FACTOR: f64 = 1.7;
+/// The addend in the initial gradients: see [`FACTOR`].
 pub(super) const ADDEND: f64 = 0.3;
 
 thread_local! {
@@ -167,7 +168,7 @@ pub(super) fn record_backward(results: &[Tensor]) -> Edges {
     Edges { edges, leaves, roots, gradients, is_order_lost }
 }
 
-/// Runs Burn's backward pass from all of these tensors at once.
+/// Runs Burn's backward pass from all roots at once. Returns the edges and gradients that the pass registers.
 fn run_backward(roots: &[(Tensor, RootPlace)]) -> Watched {
     let watched = Arc::new(Mutex::new(Watched::default()));
     let tracked: Vec<&Taped> =

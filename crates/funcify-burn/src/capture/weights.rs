@@ -41,7 +41,7 @@ pub trait Weights {
     /// The weights in the form that the closure receives.
     type Inside;
 
-    /// Returns the tensors, each with its name.
+    /// Returns the tensors of the weights, each with its name.
     ///
     /// # Errors
     /// Returns [`Error::Call`] for a module that has no parameters but has tensors with autodiff, because gradients
@@ -123,7 +123,7 @@ impl<M: Module> Weights for &M {
         let own = Visitor::of(*self).tensors;
         let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
-        // Calls `valid`, because a tensor with autodiff cannot move to the capture device. `valid` also copies the
+        // Call `valid`, because a tensor with autodiff cannot move to the capture device. `valid` also copies the
         // running statistics, so the body can update the copies. A module of an outer loop is already on the capture
         // device.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {

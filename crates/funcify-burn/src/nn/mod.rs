@@ -1,8 +1,8 @@
 //! Provides the layers of [`funcify_nn`] as Burn modules.
 //!
-//! The parameters of each layer are trained, saved, loaded and moved like those of any other Burn module. Its `forward`
-//! is one op of Burn's autodiff. Parameters have the same names and shapes as in [`funcify_nn`], which follows PyTorch
-//! or the authors' code.
+//! The parameters of each layer are trained, saved, loaded and moved like those of any other Burn module. The `forward`
+//! method of a layer is one op of Burn's autodiff. Parameters have the same names and shapes as in [`funcify_nn`],
+//! which follows PyTorch or the authors' code.
 //!
 //! ```
 //! # #[cfg(feature = "flex")] {
@@ -37,7 +37,8 @@ use self::parameters::Parameters;
 use crate::device::Burn;
 use crate::plugin::{AnyTensor, Differentiable, Tensors, device_error, for_caller, leaves_of, structure};
 
-/// The common implementation of all layers: parameters, and a function of the sequence, the states and the parameters.
+/// The implementation that all layers share: the parameters, and a function of the sequence, the states and the
+/// parameters.
 #[derive(Clone, Debug)]
 struct Layer {
     parameters: Parameters,
@@ -69,7 +70,7 @@ impl Layer {
         structure(at, "result", self.function.run(at, arguments)?)
     }
 
-    /// Returns the initial states, which are zeros.
+    /// Returns the initial states for `batch` sequences, filled with zeros.
     fn zeros(&self, at: &Place, batch: usize, device: &Device) -> Result<Vec<AnyTensor>> {
         let burn = Burn::of(device)?;
         let zeros = |ty: &TensorType| {
@@ -180,16 +181,16 @@ macro_rules! layers {
 }
 
 layers! {
-    /// An Elman network with any number of layers, unidirectional or bidirectional. This type sets
-    /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
+    /// An Elman network with any number of layers, unidirectional or bidirectional. The constructor overrides the field
+    /// `cell` of its options ([`Recurrent`](funcify_nn::Recurrent)).
     Rnn: Recurrent("funcify::nn::Cell::Rnn, 8, 8") { cell: Cell::Rnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// An Elman network with ReLU activations and any number of layers, unidirectional or bidirectional. This type sets
-    /// the `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
+    /// An Elman network with ReLU activations and any number of layers, unidirectional or bidirectional. The
+    /// constructor overrides the field `cell` of its options ([`Recurrent`](funcify_nn::Recurrent)).
     ReluRnn: Recurrent("funcify::nn::Cell::ReluRnn, 8, 8") { cell: Cell::ReluRnn } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A gated recurrent unit (GRU) with any number of layers, unidirectional or bidirectional. This type sets the
-    /// `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
+    /// A gated recurrent unit (GRU) with any number of layers, unidirectional or bidirectional. The constructor
+    /// overrides the field `cell` of its options ([`Recurrent`](funcify_nn::Recurrent)).
     Gru: Recurrent("funcify::nn::Cell::Gru, 8, 8") { cell: Cell::Gru } =>
         Tensor<3>, "`[layers * directions, B, hidden]`";
     /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
@@ -198,11 +199,11 @@ layers! {
     SelectiveScan: SelectiveScan("8") => Tensor<3>, "`[B, features, states]`";
     /// Gated linear attention: see [`GatedLinearAttention`](funcify_nn::GatedLinearAttention).
     GatedLinearAttention: GatedLinearAttention("8, 2") => Tensor<4>, "`[B, heads, key / heads, value / heads]`";
-    /// minGRU and minLSTM: see [`Minimal`](funcify_nn::Minimal).
+    /// A minGRU or minLSTM: see [`Minimal`](funcify_nn::Minimal).
     Minimal: Minimal("funcify::nn::MinimalCell::Gru, 8, 8") => Tensor<2>, "`[B, hidden]`";
     /// A linear recurrent unit: see [`Lru`](funcify_nn::Lru).
     Lru: Lru("8, 16") => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
-    /// The recurrence of Griffin, preceded by its convolution: see [`RgLru`](funcify_nn::RgLru).
+    /// The short convolution and the gated linear recurrence of Griffin: see [`RgLru`](funcify_nn::RgLru).
     RgLru: RgLru("8, 2") =>
         (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution";
     /// The recurrent block of RecurrentGemma: see [`Griffin`](funcify_nn::Griffin).
@@ -221,17 +222,17 @@ layers! {
     /// The time-mixing layer of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
     Rwkv: Rwkv("8, 2") => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`";
-    /// The sLSTM of xLSTM. This type sets the `cell` of its options, [`Xlstm`](funcify_nn::Xlstm).
+    /// The sLSTM of xLSTM. The constructor overrides the field `cell` of its options ([`Xlstm`](funcify_nn::Xlstm)).
     Slstm: Xlstm("funcify::nn::XlstmCell::Slstm, 8, 8") { cell: XlstmCell::Slstm } =>
         [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`";
-    /// The mLSTM of xLSTM. This type sets the `cell` of its options, [`Xlstm`](funcify_nn::Xlstm).
+    /// The mLSTM of xLSTM. The constructor overrides the field `cell` of its options ([`Xlstm`](funcify_nn::Xlstm)).
     Mlstm: Xlstm("funcify::nn::XlstmCell::Mlstm, 8, 8") { cell: XlstmCell::Mlstm } => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`";
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
     XlstmLarge: XlstmLarge("8, 2") => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`";
-    /// A long short-term memory (LSTM) with any number of layers, unidirectional or bidirectional. This type sets the
-    /// `cell` of its options, [`Recurrent`](funcify_nn::Recurrent).
+    /// A long short-term memory (LSTM) with any number of layers, unidirectional or bidirectional. The constructor
+    /// overrides the field `cell` of its options ([`Recurrent`](funcify_nn::Recurrent)).
     Lstm: Recurrent("funcify::nn::Cell::Lstm, 8, 8") { cell: Cell::Lstm } =>
         LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";
 }

@@ -1,4 +1,5 @@
-//! Holds the parameters of a layer as a Burn module. Their names and ranks are fixed when the layer is created.
+//! Holds the parameters of a layer as a Burn module. The names and ranks of the parameters are known only when the
+//! layer is created.
 
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Tensor};
@@ -14,7 +15,7 @@ use crate::{data, dtypes};
 #[derive(Clone, Debug)]
 pub(super) struct Parameters(Vec<(String, AnyParam)>);
 
-/// A parameter of rank 1, 2 or 3, the ranks that occur in layers.
+/// A parameter of rank 1, 2 or 3, the only ranks that occur in layers.
 #[derive(Clone, Debug)]
 enum AnyParam {
     One(Param<Tensor<1>>),
@@ -70,7 +71,7 @@ impl Parameters {
     }
 }
 
-/// Creates a parameter of rank `D`.
+/// Creates a parameter of rank `D` with its initial elements.
 fn param<const D: usize>(
     at: &Place,
     burn: &Burn,

@@ -1,9 +1,10 @@
-//! Implements shifts and bit counts. An element has `bits` bits, but the device may store it in a wider type, for
-//! example u8 in u32. The caller truncates the result of a left shift to `bits` bits.
+//! Implements bit shifts and bit counts. The argument `bits` is the width of an element in the graph; the device may
+//! store elements in a wider type, for example u8 in u32. The caller truncates the result of a left shift to `bits`
+//! bits.
 
 use super::*;
 
-/// Replaces shift amounts outside `0..bits` with 0. Returns the amounts, and a mask of the replaced ones.
+/// Replaces shift amounts outside `0..bits` with 0. Returns the new amounts, and a mask of the replaced amounts.
 fn in_range(burn: &Burn, amount: Tensor, bits: u32) -> (Tensor, Tensor) {
     let last = Scalar::from(i64::from(bits) - 1);
     let above = Dispatch::int_greater_elem(amount.clone(), last, burn.bool_dtype());
@@ -17,7 +18,8 @@ pub(crate) fn shift_left(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> T
     Dispatch::int_mask_fill(Dispatch::bitwise_left_shift(x, amount), outside, Scalar::from(0i64))
 }
 
-/// Shifts right, filling with zeros. Signed numbers are first shifted by one bit, and their sign bit is cleared.
+/// Shifts right, filling with zeros. The result is 0 if the amount is negative or at least `bits`. Signed numbers are
+/// first shifted by one bit and their sign bit is cleared, then they are shifted by the remaining bits.
 pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let shifted = if is_unsigned(&x) {
@@ -42,8 +44,8 @@ pub(crate) fn shift_right_arithmetic(burn: &Burn, x: Tensor, amount: Tensor, bit
     if !is_unsigned(&x) {
         return Dispatch::bitwise_right_shift(x, amount);
     }
-    // If the highest bit is 1, the complement is shifted and then complemented back. The zeros that fill the complement
-    // become ones.
+    // If the highest bit of an unsigned number is 1, shift its complement and complement the result, which turns the
+    // inserted zeros into ones.
     let complement = |x: Tensor| Dispatch::bitwise_xor_scalar(x, Scalar::from((1i64 << bits) - 1));
     let is_high = Dispatch::int_greater_elem(x.clone(), Scalar::from((1i64 << (bits - 1)) - 1), burn.bool_dtype());
     let shifted = Dispatch::bitwise_right_shift(mask_where(x.clone(), is_high.clone(), complement(x)), amount);

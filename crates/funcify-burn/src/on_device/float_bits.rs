@@ -2,7 +2,8 @@
 //! element type. No elements are copied.
 //!
 //! Burn exposes the buffer only if there is no layer between funcify and the device. Burn's feature `fusion` adds such
-//! a layer. These functions then return `None`, and their callers fall back to the kernels in host memory.
+//! a layer. With this feature, these functions return `None`, and their callers fall back to the kernels in host
+//! memory.
 
 use super::*;
 
@@ -12,7 +13,8 @@ const MAGNITUDE: i64 = i32::MAX as i64;
 const INFINITY: i64 = 0x7f80_0000;
 const NAN: i64 = 0x7fc0_0000;
 
-/// Reinterprets the bits of each element as `dtype`, which must have the same width.
+/// Reinterprets the bits of each element as `dtype`, which must have the same width. Returns `None` on a device that
+/// uses host memory, if a layer hides the buffer, or if `dtype` is not f32, i32 or u32.
 pub(crate) fn bitcast(burn: &Burn, x: &Tensor, dtype: DType) -> Option<Tensor> {
     if burn.in_host_memory() { None } else { reinterpret(x, dtype) }
 }
@@ -44,7 +46,8 @@ fn reinterpret(x: &Tensor, dtype: DType) -> Option<Tensor> {
     Some(Tensor { kind: DispatchTensorKind::Cube(kind), autodiff: x.autodiff })
 }
 
-/// Reinterprets a tensor's buffer as elements of `dtype`. Returns `None` if a layer hides the buffer.
+/// Reinterprets a tensor's buffer as elements of `dtype`. Returns `None` if a layer between funcify and the device
+/// hides the buffer.
 #[cfg(feature = "wgpu")]
 fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) -> Option<R> {
     use std::any::Any;
@@ -58,15 +61,16 @@ fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) 
     tensor.downcast::<R>().ok().map(|tensor| *tensor)
 }
 
-/// Returns |x| with the sign of y, for f32.
+/// Returns |x| with the sign of y, for f32, or `None` if the bits are not accessible.
 pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     let [x, y] = [bitcast(burn, x, DType::I32)?, bitcast(burn, y, DType::I32)?];
     let (magnitude, sign) = (mask_bits(&x, MAGNITUDE), mask_bits(&y, SIGN));
     bitcast(burn, &Dispatch::bitwise_or(magnitude, sign), DType::F32)
 }
 
-/// Returns the next f32 after x in the direction of y. Maps the bits to integers that are ordered like the floats (both
-/// zeros map to 0), and adds or subtracts 1.
+/// Returns the next f32 after x in the direction of y, or `None` if the elements are not f32 or their bits are not
+/// accessible. Maps the bits to integers that are ordered like the floats (both zeros map to 0), and adds or subtracts
+/// 1.
 pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     if crate::dtypes::of(x) != Some(DType::F32) {
         return None;

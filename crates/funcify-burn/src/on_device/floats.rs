@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Evaluates a polynomial. The coefficients are in order of descending powers.
+/// Evaluates a polynomial at `x`. The coefficients are in order of descending powers.
 pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
     let plus = |sum: Tensor, coefficient: f64| Dispatch::float_add_scalar(sum, Scalar::from(coefficient));
     let start = plus(Dispatch::float_mul_scalar(x.clone(), Scalar::from(coefficients[0])), coefficients[1]);
@@ -15,7 +15,7 @@ pub(super) fn square(x: &Tensor) -> Tensor {
     Dispatch::float_mul(x.clone(), x.clone())
 }
 
-/// Computes x (1 + x^2 p(x^2)), where `coefficients` define the polynomial p. Keeps the sign of zero.
+/// Computes x (1 + x^2 p(x^2)), where p is the polynomial with these coefficients. Keeps the sign of zero.
 pub(super) fn odd_polynomial(x: Tensor, coefficients: &[f64]) -> Tensor {
     let squares = square(&x);
     let bend = Dispatch::float_mul(polynomial(&squares, coefficients), squares);
@@ -89,7 +89,7 @@ pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     result = fill(result, either(&both(&is_zero, &rises), &both(&is_infinite, &falls)), 0.0);
     result = fill(result, either(&both(&is_zero, &falls), &both(&is_infinite, &rises)), f64::INFINITY);
 
-    // For a negative base, an odd exponent negates the result, and a fractional one makes it NaN.
+    // For a negative base, an odd exponent negates the result, and a fractional exponent makes it NaN.
     let is_whole = Dispatch::float_equal(Dispatch::float_floor(y.clone()), y.clone(), bool_dtype);
     let half = Dispatch::float_mul_scalar(y.clone(), Scalar::from(0.5f64));
     let is_even = Dispatch::float_equal(Dispatch::float_floor(half.clone()), half, bool_dtype);

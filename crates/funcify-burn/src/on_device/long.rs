@@ -1,7 +1,7 @@
-//! Processes long axes in blocks.
+//! Processes long axes in blocks, on devices with their own memory.
 //!
-//! Burn's reductions process a whole axis in one loop of a kernel, and its running reductions read all previous
-//! elements for each result. Mesa's software driver silently ends a loop in a kernel after 2^16 iterations. With
+//! Burn's reductions process a whole axis in one loop of a kernel, and Burn's running reductions read all previous
+//! elements for each result. Mesa's software driver silently ends any loop in a kernel after 2^16 iterations. With
 //! blocks, no loop is that long, and a running reduction reads only one block for each result.
 
 use super::*;
@@ -10,14 +10,15 @@ use crate::kinds::reshape;
 /// The maximum length of an axis passed to one of Burn's reductions.
 const MAX_REDUCTION: usize = 1 << 15;
 
-/// The maximum length of an axis passed to one of Burn's running reductions.
+/// The block size for running reductions other than products.
 const BLOCK: usize = 512;
 
-/// The block size for running products. These blocks run in sequence, because the product of a single block may
-/// overflow even if the running product is 0.
+/// The block size for running products. These blocks are processed in sequence, because the product of a single block
+/// may overflow even if the running product is 0.
 const SEQUENTIAL_BLOCK: usize = 4096;
 
-/// Reduces an axis to size 1 (keepdim). `reduce` handles an axis of at most [`MAX_REDUCTION`] elements.
+/// Reduces an axis to size 1 (keepdim). On a device with its own memory, `reduce` receives axes of at most
+/// [`MAX_REDUCTION`] elements.
 pub(crate) fn reduce_long_axis(
     burn: &Burn,
     x: Tensor,
@@ -42,7 +43,8 @@ pub(crate) fn reduce_long_axis(
     reduce_long_axis(burn, join(parts, axis), axis, reduce)
 }
 
-/// Computes a running reduction along an axis. `running` handles an axis that fits in one block.
+/// Computes a running reduction along an axis. On a device with its own memory, splits a long axis into blocks before
+/// it calls `running`.
 pub(crate) fn running_long_axis(
     burn: &Burn,
     monoid: ReduceKind,
@@ -65,13 +67,13 @@ fn sizes_around(shape: &[usize], axis: usize) -> [usize; 2] {
     [shape[..axis].iter().product(), shape[axis + 1..].iter().product()]
 }
 
-/// Returns the part of a tensor at the positions `start..end` of an axis.
+/// Returns the elements of a tensor at the positions `start..end` of an axis.
 fn rows(x: &Tensor, axis: usize, start: usize, end: usize) -> Tensor {
     slice(x.clone(), &slices_along(&sizes(x), axis, start, end, 1))
 }
 
 /// Computes the running reduction along axis 1 of `[outer, len, inner]`. First computes the total of each block, and
-/// then the running reduction of each block, starting from the total of the previous blocks.
+/// then the running reduction of each block, starting from the total of all previous blocks.
 fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     let shape = sizes(&x);
     let (outer, len, inner) = (shape[0], shape[1], shape[2]);

@@ -1,7 +1,7 @@
 //! Implements kernels for devices with their own memory. The kernels use Burn's own ops, whose integer arithmetic wraps
-//! on these devices. They combine several ops for the cases that Burn leaves undefined: division by zero, casts of
-//! numbers that the target type cannot represent, and indices out of range. Nothing is read back, so a loop enqueues
-//! its steps without waiting.
+//! on these devices. They combine several of these ops for the cases that Burn leaves undefined: division by zero,
+//! casts of numbers that the target type cannot represent, and indices out of range. No kernel reads elements back to
+//! the host, so a loop enqueues its steps without waiting for the device.
 
 mod bits;
 mod float_bits;
@@ -50,7 +50,7 @@ pub(crate) fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(x.clone(), below, negate(x))
 }
 
-/// Computes the sign: -1, 0 or 1.
+/// Computes the sign of integers: -1, 0 or 1.
 pub(crate) fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let dtype = x.dtype().into();
     let above = Dispatch::int_greater_elem(x.clone(), Scalar::from(0i64), burn.bool_dtype());
@@ -62,7 +62,7 @@ pub(crate) fn sign(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// Computes x / y, rounded toward zero. If y is 0, all bits of the result are 1. The device never divides by 0 or -1,
-/// because such a division may crash it.
+/// because such a division may crash the device.
 pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, is_minus_one) = safe_divisor(burn, &y);
     let quotient = Dispatch::int_div(x.clone(), divisor);
@@ -115,7 +115,7 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         _ => (i64::MIN, i64::MAX),
     };
     let x = Dispatch::float_cast(x, FloatDType::F32);
-    // The largest integers round up in f32, to 2^31, 2^32 and 2^63. Floats at or above these bounds saturate.
+    // The largest i32, u32 and i64 round up in f32, to 2^31, 2^32 and 2^63. Floats at or above these bounds saturate.
     let below = Dispatch::float_lower_equal_elem(x.clone(), Scalar::from(lowest as f64), burn.bool_dtype());
     let above = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(highest as f64), burn.bool_dtype());
     let is_nan = Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
@@ -126,7 +126,8 @@ pub(crate) fn cast_saturating(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     Ok(Dispatch::int_mask_fill(whole, above, Scalar::from(highest)))
 }
 
-/// Reduces an axis to size 1 (keepdim). Returns `None` for unsupported reductions.
+/// Reduces an axis of an integer tensor to size 1 (keepdim). Returns `None` for `Any` and `All`, which are reductions
+/// of booleans.
 pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor> {
     match monoid {
         ReduceKind::Sum => Some(Dispatch::int_sum_dim(x, axis)),
@@ -137,7 +138,8 @@ pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor>
     }
 }
 
-/// Computes a running reduction of integers along an axis, from its first element or, in reverse, from its last.
+/// Computes a running reduction of integers along an axis, from the first element or, if `reverse` is set, from the
+/// last. Returns `None` for `Any` and `All`, which are reductions of booleans.
 pub(crate) fn running_integers(
     burn: &Burn,
     monoid: ReduceKind,
@@ -156,7 +158,8 @@ pub(crate) fn running_integers(
     Some(running_long_axis(burn, monoid, turned(x), axis, &along).map(turned))
 }
 
-/// Computes a running reduction of booleans along an axis, as a maximum or minimum of integers.
+/// Computes a running reduction of booleans along an axis, as a maximum or minimum of integers. Returns `None` for
+/// reductions other than `Any` and `All`.
 pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Option<Outcome> {
     let of_integers = match monoid {
         ReduceKind::Any => ReduceKind::Max,
@@ -167,7 +170,7 @@ pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: us
     Some(integers.map(|all| Dispatch::int_not_equal_elem(all, Scalar::from(0i64), burn.bool_dtype())))
 }
 
-/// Clamps indices of any integer type to `0..size`.
+/// Clamps indices of any integer type to `0..size`, and casts them to the device's index type.
 pub(crate) fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     let last = size.saturating_sub(1).min(i32::MAX as usize) as i64;
     let indices = Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last));
@@ -231,7 +234,7 @@ mod tests {
     use funcify_runtime::{Backend, Function};
 
     /// Checks that a native loop reads nothing back from the device. Each step computes floats, integers, bytes and
-    /// random numbers, and uses data-dependent positions.
+    /// random numbers, and indexes tensors at data-dependent positions.
     #[test]
     fn a_native_loop_reads_nothing_back() {
         let burn = match Burn::wgpu() {

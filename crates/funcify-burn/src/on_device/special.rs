@@ -64,8 +64,8 @@ pub(crate) fn acos(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(far, within(burn, &x, 0.5), subtract_from(FRAC_PI_2, asin_near_zero(x)))
 }
 
-/// Computes arctan(x) as in Cephes' `atanf`. Reduces |x| to -1/|x| above tan(3 pi / 8), and to (|x| - 1) / (|x| + 1)
-/// above tan(pi / 8), and adds the corresponding angle.
+/// Computes arctan(x) as in Cephes' `atanf`. Replaces |x| with -1/|x| above tan(3 pi / 8), or with (|x| - 1) / (|x| +
+/// 1) above tan(pi / 8), and adds pi / 2 or pi / 4 to the arctangent.
 pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 4] =
         [8.053_744_495_38e-2, -1.387_768_560_32e-1, 1.997_771_064_78e-1, -3.333_294_915_39e-1];
@@ -75,7 +75,7 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     let (is_middle, is_far) = (above(burn, &magnitude, TAN_PI_8), above(burn, &magnitude, TAN_3_PI_8));
     let middle = Dispatch::float_div(plus(magnitude.clone(), -1.0), plus(magnitude.clone(), 1.0));
     let far = Dispatch::float_neg(Dispatch::float_recip(magnitude));
-    // A small x keeps its sign. For other x, the reduction uses the magnitude.
+    // If |x| is small, x keeps its sign. Otherwise |x| is reduced, and the sign is restored at the end.
     let reduced = mask_where(mask_where(x.clone(), is_middle.clone(), middle), is_far.clone(), far);
     let angle = odd_polynomial(reduced, &COEFFICIENTS);
     let middle = plus(angle.clone(), FRAC_PI_4);
@@ -85,7 +85,8 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(angle, is_middle, above)
 }
 
-/// Computes the angle of the point (x, y) from arctan(small / large), by reflection. Signs follow IEEE 754's `atan2`.
+/// Computes the angle of the point (x, y). Divides the smaller of |x| and |y| by the larger, and reflects the
+/// arctangent of the quotient. Signs follow IEEE 754's `atan2`.
 pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let (height, width) = (Dispatch::float_abs(y.clone()), Dispatch::float_abs(x.clone()));

@@ -7,8 +7,8 @@ use super::*;
 use crate::data::from_elements;
 use crate::kinds::{expand, reshape};
 
-/// Returns random bits for each key, of shape `[keys, size]`, or `[keys, size, 2]` with both words of each block. The
-/// bits are equal to those of `funcify::ops::threefry_bits`. `size` must be below 2^32.
+/// Returns random bits for each key. The shape is `[keys, size]`, or `[keys, size, 2]` if `words` requests both words
+/// of each block. The bits are equal to those of `funcify::ops::threefry_bits`. `size` must be below 2^32.
 pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize, words: Words) -> Outcome {
     let shape = [sizes(&keys).iter().product::<usize>() / 2, size];
     let [high_key, low_key] = split_words(keys, &shape)?;
@@ -34,7 +34,7 @@ fn split_words(pairs: Tensor, shape: &[usize; 2]) -> Outcome<[Tensor; 2]> {
     Ok([0, 1].map(|word| expand(slice(pairs.clone(), &slices_along(&words, 1, word, word + 1, 1)), shape)))
 }
 
-/// Encrypts counters with their keys, using Threefry-2x32 with 20 rounds.
+/// Encrypts each counter with its key, using Threefry-2x32 with 20 rounds.
 fn encrypt(key: [Tensor; 2], counter: [Tensor; 2]) -> [Tensor; 2] {
     const ROTATIONS: [[i64; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: i64 = 0x1bd1_1bda;

@@ -1,4 +1,5 @@
-//! Lowers `bitcast`, which Burn lacks. Runs in host memory, or with [`on_device`] on a device with its own memory.
+//! Lowers `bitcast`, which Burn lacks. The kernel runs in host memory, or with [`on_device`] on a device with its own
+//! memory.
 
 use super::prelude::*;
 

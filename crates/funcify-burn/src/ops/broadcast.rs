@@ -1,4 +1,4 @@
-//! Lowers `broadcast`: inserts leading axes of size 1, and then expands with Burn's own op.
+//! Lowers `broadcast`: inserts leading axes of size 1, and then expands the operand with Burn's own op.
 
 use super::prelude::*;
 

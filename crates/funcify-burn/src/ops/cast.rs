@@ -1,5 +1,6 @@
-//! Lowers `cast` to Burn's own op, except for casts to integers, because Burn's ndarray device panics on numbers that
-//! the target type cannot represent.
+//! Lowers `cast` to Burn's own op, with two exceptions. Casts to integers use separate kernels, because Burn's ndarray
+//! device panics on numbers that the target type cannot represent. Casts to half floats in host memory use separate
+//! kernels too, because Burn's own casts round twice or truncate.
 
 use burn::tensor::Element;
 use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};

@@ -1,5 +1,5 @@
-//! Lowers `conv` to Burn's own op. An operand that is dilated, or cropped by negative padding, is copied first.
-//! Operands are copied to row-major order, because Burn's ndarray device requires contiguous rows. For Burn's wgpu
+//! Lowers `conv` to Burn's own op. An operand that is dilated, or cropped by negative padding, is copied first. Both
+//! operands are copied into row-major order, because Burn's ndarray device requires contiguous rows. For Burn's wgpu
 //! device, the padding is inserted as explicit zeros: that device skips implicit zeros, and would miss that 0 times
 //! infinity or NaN is NaN.
 
@@ -70,7 +70,7 @@ fn pad(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Paddin
     Ok(slice_assign(zeros_like(call, &x, &shape)?, &slices_along(&shape, axis, start, end, 1), x))
 }
 
-/// Creates zeros of the operand's stored dtype, which may differ from its type in the graph: f16 may be stored as f32.
+/// Creates zeros of the operand's storage dtype, which may differ from its type in the graph: f16 may be stored as f32.
 fn zeros_like(call: &Call<'_, ops::Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
     call.backend.zeros(dtypes::of(x).expect("the call's operands have dtypes that funcify supports"), shape)
 }

@@ -24,20 +24,21 @@ fn dynamic_slice(call: &Call<'_, ops::DynamicSlice>, x: Tensor, start: Tensor) -
     Ok(slice(x, &slices_along(&x_sizes, axis, start, start + size, 1)))
 }
 
-/// Computes the positions of the selected slice, clamped to the axis, on the device.
+/// Computes the positions of the `part` selected rows on the device. Clamps `start` so that the rows are within the
+/// axis.
 pub(super) fn positions_from<O>(call: &Call<'_, O>, start: Tensor, part: usize, axis: usize) -> Outcome {
     let first = on_device::clamp_indices(call.backend, start, last_start(call, part, axis)? + 1);
     let steps = from_elements(call.backend, (0..part as i32).collect(), &[part]);
     Ok(Dispatch::int_add(first, steps))
 }
 
-/// Reads the start, and clamps it so that the selected slice is within the axis.
+/// Reads `start` on the host, and clamps it so that the `part` selected rows are within the axis.
 pub(super) fn clamped_start<O>(call: &Call<'_, O>, start: Tensor, part: usize, axis: usize) -> Outcome<usize> {
     let last = last_start(call, part, axis)?;
     Ok(integer_value(start)?.clamp(0, last as i64) as usize)
 }
 
-/// Returns the last start for which the selected slice is within the axis.
+/// Returns the last start for which `part` rows are within the axis, or an error if the axis has fewer rows.
 fn last_start<O>(call: &Call<'_, O>, part: usize, axis: usize) -> Outcome<usize> {
     axis.checked_sub(part).ok_or_else(|| {
         let expected = format!("0 to {axis} elements");

@@ -65,7 +65,7 @@ mod prelude {
 use funcify_core::error::BackendError;
 use prelude::*;
 
-/// Checks that the device can hold the first result of a call, and returns its sizes.
+/// Checks that the device can hold the first result of a call, and returns the sizes of this result.
 fn check_output<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     let output = &call.outputs[0];
     match call.backend.unsupported(output.dtype, output.rank()) {

@@ -1,5 +1,5 @@
-//! Lowers `nextafter`, which Burn lacks. Runs in host memory, or with [`on_device`] for f32 on a device with its own
-//! memory.
+//! Lowers `nextafter`, which Burn lacks. The kernel runs in host memory, or with [`on_device`] for f32 on a device with
+//! its own memory.
 
 use super::prelude::*;
 use crate::on_host::Real;
@@ -10,7 +10,7 @@ fn next_after(burn: &Burn, dtype: DType, x: Tensor, y: Tensor) -> Outcome {
     if let Some(next) = on_device::next_after(burn, &x, &y) {
         return Ok(next);
     }
-    // The spacing of values depends on the graph's dtype, even if the device stores a different type.
+    // The spacing of floats is that of the dtype in the graph, even if the device stores a different type.
     by_float!(x, Float => {
         let next = |a: Float, b: Float| Float::round_from(ops::next_after(a.widen(), b.widen(), dtype));
         on_host::zip::<Float>(burn, x, y, next)

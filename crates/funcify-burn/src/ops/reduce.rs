@@ -1,7 +1,7 @@
 //! Lowers `reduce` to Burn's own reductions, one axis at a time. Integers are reduced in host memory, because Burn's
-//! sums and products panic on overflow, and its maxima represent the positions of elements in the operand's dtype.
-//! Maxima and minima of floats are computed in host memory to order -0 before +0. On a device with its own memory,
-//! integers use Burn's own ops too.
+//! sums and products panic on overflow, and its maxima and minima compute positions of elements in the operand's dtype,
+//! in which they may overflow. Maxima and minima of floats are computed in host memory to order -0 before +0. On a
+//! device with its own memory, integers use Burn's own ops too.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::FloatDType;

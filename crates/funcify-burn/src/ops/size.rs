@@ -1,4 +1,4 @@
-//! Lowers `size`: creates a scalar from a size that is known at run time.
+//! Lowers `size`: creates a scalar from a size that is known only at run time.
 
 use funcify_core::HostTensor;
 

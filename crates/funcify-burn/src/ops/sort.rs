@@ -1,5 +1,5 @@
 //! Lowers `sort` to a kernel in host memory. Burn's own sort on the CPU devices is not stable, and orders NaN
-//! differently.
+//! differently from funcify.
 
 use super::prelude::*;
 

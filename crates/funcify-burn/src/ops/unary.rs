@@ -7,8 +7,8 @@ use burn::tensor::{DType as BurnDType, FloatDType};
 
 use super::prelude::*;
 
-/// Registers kernels for floats. A kernel calls Burn's function. If a second function is given, the kernel calls it
-/// instead on a device with its own memory, where Burn's function is inaccurate.
+/// Registers kernels for floats. Each kernel calls Burn's function. If the row names a second function, the kernel
+/// calls that function instead on a device with its own memory, where Burn's function is inaccurate.
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
@@ -99,7 +99,7 @@ fn signum(i: impl Into<i64>) -> i64 {
     i.into().signum()
 }
 
-/// Computes the sign. Zeros and NaN are returned unchanged, because Burn's op would return 0 for NaN.
+/// Computes the sign of floats. Returns zeros and NaN unchanged, whereas Burn's op returns 0 for NaN.
 fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let zero = Scalar::from(0f64);
     let signed = Dispatch::float_greater_elem(Dispatch::float_abs(x.clone()), zero, burn.bool_dtype());
@@ -126,8 +126,8 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     Ok(Dispatch::float_div(above, Dispatch::float_add_scalar(small, Scalar::from(1f64))))
 }
 
-/// Runs a combination of ops. Half floats are computed in f32, because otherwise each op would round its result to half
-/// precision.
+/// Applies `f`, a combination of ops, to `x`. Half floats are computed in f32, because otherwise each op would round
+/// its result to half precision.
 fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     let half = match x.dtype() {
         BurnDType::F16 => FloatDType::F16,
@@ -137,7 +137,7 @@ fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     Dispatch::float_cast(f(Dispatch::float_cast(x, FloatDType::F32)), half)
 }
 
-/// The magnitude above which x^2 + 1 and x^2 - 1 round to x^2, so that arsinh(x) and arcosh(x) are log(2x).
+/// The magnitude above which x^2 + 1 and x^2 - 1 round to x^2, so that arsinh(x) and arcosh(x) equal log(2x).
 const LARGE: f64 = (1u64 << 28) as f64;
 
 /// Computes log(1 + x).
@@ -190,7 +190,7 @@ fn round(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(rounded, is_zero, Dispatch::float_mul_scalar(x, Scalar::from(0f64)))
 }
 
-/// Returns `x` where it is zero, and `y` elsewhere. Used by odd functions to keep the sign of zero.
+/// Returns `x` where it is zero, and `y` elsewhere. This keeps the sign of zero in odd functions.
 fn keep_zeros(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let is_zero = Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(y, is_zero, x)

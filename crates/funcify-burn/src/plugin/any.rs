@@ -1,4 +1,4 @@
-//! Defines a Burn tensor of any rank and kind.
+//! Defines [`AnyTensor`], a Burn tensor of any rank and kind.
 
 use burn::backend::{AutodiffBackend, Dispatch, DispatchAutodiffContext, TensorMetadata};
 use burn::tensor::kind::Basic;
@@ -163,8 +163,8 @@ impl AnyTensor {
     /// ```
     ///
     /// # Errors
-    /// Returns `Execution` if reading from the device fails, and `Unsupported` for a device or a dtype that funcify
-    /// does not support.
+    /// Returns `Execution` if reading from the device fails or funcify does not support the dtype, and `Unsupported` if
+    /// funcify does not support the device.
     #[track_caller]
     pub fn into_host(self) -> Result<HostTensor> {
         let at = Place::new("into_host", Site::caller());

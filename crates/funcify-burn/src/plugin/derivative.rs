@@ -21,7 +21,7 @@ pub(crate) struct Derivative {
     results: usize,
 }
 
-/// The residuals that one call saves for its backward program.
+/// The values that one call of the forward program saves for the backward program.
 pub(crate) struct Saved {
     /// The inputs of the backward program. `None` for cotangents, which are not known yet.
     tensors: Vec<Option<Tensor>>,
@@ -65,7 +65,8 @@ impl Derivative {
         Ok((outputs, Saved { tensors, sizes }))
     }
 
-    /// Computes the gradients of the inputs, whose sizes are `sizes`. A missing cotangent is treated as zeros.
+    /// Computes the gradients of the differentiated inputs, whose sizes are `sizes`. A missing cotangent is treated as
+    /// zeros.
     pub(crate) fn backward(
         &self,
         saved: Saved,

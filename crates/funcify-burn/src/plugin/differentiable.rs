@@ -59,7 +59,7 @@ pub struct Differentiable {
     last: Mutex<LastPrograms>,
 }
 
-/// The programs that the last call ran.
+/// The programs that the last call ran, or `None` before the first call.
 #[derive(Default)]
 struct LastPrograms(Option<CalledPrograms>);
 
@@ -72,7 +72,7 @@ impl std::fmt::Debug for LastPrograms {
 /// The programs compiled for one device.
 struct OnDevice {
     burn: Burn,
-    /// The program without derivatives. `None` until it is needed.
+    /// The program without derivatives, or `None` until a call needs it.
     forward: Mutex<Option<Arc<funcify_runtime::Function<Burn>>>>,
     /// The programs with derivatives, for each set of tracked inputs.
     derivatives: Cache<Vec<bool>, Tracked>,
@@ -121,7 +121,7 @@ impl Differentiable {
         Differentiable::with_options(graph, DifferentiableOptions::default())
     }
 
-    /// Creates a function that runs a graph, with options.
+    /// Creates a function that runs a graph with the given options.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -146,13 +146,13 @@ impl Differentiable {
         }
     }
 
-    /// Returns the graph.
+    /// Returns the graph that this function runs.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Runs the graph on a structure of tensors, in the order of the graph's inputs. Returns the results as the
-    /// structure `R`. Burn has no scalars, so a scalar is passed and returned as a vector of one element.
+    /// Runs the graph on a structure of tensors, which are in the order of the graph's inputs. Returns the results as
+    /// the structure `R`. Burn has no scalars, so a scalar is passed and returned as a vector of one element.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -265,7 +265,8 @@ impl Differentiable {
         self.put_on_tape(at, burn, strategy, operands, results, pull)
     }
 
-    /// Puts the results on the tape if an argument has autodiff (`strategy` is `Some`).
+    /// Puts the results on the tape if an argument has autodiff (`strategy` is `Some`). Otherwise returns them
+    /// unchanged.
     fn put_on_tape(
         &self,
         at: &Place,
@@ -358,7 +359,7 @@ impl Differentiable {
         if index < self.graph.inputs().len() { self.graph.input_name(index) } else { "" }
     }
 
-    /// Converts a vector of one element to a scalar if the graph's input is a scalar.
+    /// Converts an argument of one element to a scalar if the graph's input `index` is a scalar.
     fn with_input_rank(&self, at: &Place, index: usize, argument: Tensor) -> Result<Tensor> {
         let is_scalar = index < self.graph.inputs().len() && self.graph.input_type(index).rank() == 0;
         if !is_scalar || kinds::sizes(&argument) != [1] {

@@ -4,8 +4,8 @@
 //!
 //! - The operands are distributed over a chain of *links*. A link has up to [`MAX_OPERANDS`] operands, including the
 //!   previous link. The last link computes the gradients from the cotangents.
-//! - Each float result has a node whose only operand is the last link. It stores the result's cotangent. If there is
-//!   only one float result, the last link itself is its node.
+//! - Each float result has a node whose only operand is the last link. This node stores the result's cotangent. If
+//!   there is only one float result, the last link itself is the node of that result.
 //!
 //! The backward pass runs the deepest nodes of the tape first. So the last link runs after all cotangents have been
 //! stored, and before the nodes of the operands.
@@ -30,14 +30,14 @@ use crate::kinds::{Kind, Outcome, Tensor, kind};
 /// if the loss does not use the result.
 pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
 
-/// The maximum number of operands of a link. The actual number is rounded up to a power of two. Links are wide because
-/// a separate node for each operand would cost as much as one of Burn's ops.
+/// The maximum number of operands of a link. A link with fewer operands is padded to a power of two. Links are wide
+/// because a separate node for each operand would cost as much as one of Burn's ops.
 const MAX_OPERANDS: usize = 16;
 
 /// The state that all nodes of a call share.
 struct Shared {
     pull: Option<Pull>,
-    /// The cotangent of each result, once it is known.
+    /// The cotangent of each result, or `None` if it is not known yet.
     cotangents: Vec<Option<Tensor>>,
     /// The gradient of each operand. Empty until the last link has run.
     gradients: Vec<Option<Tensor>>,
@@ -51,7 +51,7 @@ struct Part {
     first: usize,
     /// The number of the link's operands, excluding the previous link.
     operands: usize,
-    /// The index of the result that has this link as its node, if any.
+    /// The index of the float result whose node is this link, if any.
     result: Option<usize>,
 }
 
@@ -128,7 +128,8 @@ where
     }
 }
 
-/// Returns the backend's primitive of a tensor without autodiff. Panics for any other tensor; callers never pass one.
+/// Returns the backend's primitive for a tensor without autodiff. Panics if the tensor has autodiff or belongs to
+/// another backend; callers never pass such a tensor.
 fn primitive<V: Backend>(tensor: Tensor) -> FloatTensor<V>
 where
     Tensor: DispatchKindConversion<V>,
@@ -170,8 +171,8 @@ pub(crate) struct TapeOp {
     pub(crate) pull: Pull,
 }
 
-/// Puts the results of an op on the tape. Results that are not floats have no gradient: they only get the autodiff
-/// context. If there are no operands, this applies to all results.
+/// Puts the results of an op on the tape. Results that are not floats have no gradient, and only get the autodiff
+/// context. If there are no operands, no result has a gradient.
 ///
 /// # Errors
 /// Returns an error if the Cargo feature for the device is not enabled.
@@ -248,8 +249,8 @@ where
     results.collect()
 }
 
-/// Creates a link to these operands and the previous link, at most `N` in total. `value` is the tensor of the node; if
-/// it is `None`, the node gets an arbitrary tensor.
+/// Creates a link to these operands and to the previous link (`before`), which are at most `N` operands in total.
+/// `value` is the tensor of the node; if it is `None`, the node gets an arbitrary tensor.
 fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
     part: Part,
     operands: &[Tensor],

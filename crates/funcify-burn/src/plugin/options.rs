@@ -3,7 +3,7 @@
 use funcify_core::CheckpointPolicy;
 use funcify_runtime::CompileOptions;
 
-/// Options of a [`Differentiable`](super::Differentiable).
+/// The options of a [`Differentiable`](super::Differentiable).
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -27,8 +27,8 @@ use funcify_runtime::CompileOptions;
 pub struct DifferentiableOptions {
     /// The options for compiling the graph's programs.
     pub compile: CompileOptions,
-    /// The policy that selects the residuals that loops save for their backward loops. By default, compiled loops save
-    /// the values that are costly to recompute ([`CheckpointPolicy::SaveCostly`]). All other loops save every value
-    /// that their backward loop needs ([`CheckpointPolicy::SaveAll`]), which is still less than Burn's tape keeps.
+    /// The policy that selects which residuals loops save for their backward loops. By default, compiled loops save the
+    /// values that are costly to recompute ([`CheckpointPolicy::SaveCostly`]). All other loops save every value that
+    /// their backward loop needs ([`CheckpointPolicy::SaveAll`]), which is still less than Burn's tape keeps.
     pub policy: Option<CheckpointPolicy>,
 }

@@ -32,7 +32,7 @@ use super::misfit;
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Tensors: Sized {
-    /// Appends the tensors to a list, in order.
+    /// Appends the tensors of the structure to a list, in order.
     fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
 
     /// Builds the structure from the next tensors of a list.
@@ -77,7 +77,7 @@ pub struct Leaves {
 }
 
 impl Leaves {
-    /// Takes the next tensor. `expected` describes it in the error message.
+    /// Takes the next tensor. `expected` describes this tensor in the error message.
     ///
     /// # Errors
     /// Returns [`Error::Call`] if no tensor is left.

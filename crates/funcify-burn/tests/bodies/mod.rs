@@ -7,10 +7,10 @@ pub(crate) const WIDTH: usize = 3;
 
 pub(crate) type Vector = Tensor<1>;
 
-/// The body of a loop, which maps the weight, the carry and a row to the next carry and a result.
+/// The body of a loop, which maps the weight, the carry and a row to the next carry and the y of the step.
 pub(crate) type Body = fn(Vector, Vector, Vector) -> (Vector, Vector);
 
-/// Builds a [`Body`].
+/// Builds a [`Body`] from a closure on the weight, the carry and a row.
 macro_rules! body {
     (|$w:ident, $c:ident, $x:ident| $result:expr) => {
         (|$w: Vector, $c: Vector, $x: Vector| $result) as Body
@@ -27,7 +27,7 @@ fn spike(v: Vector) -> Vector {
     (hard - soft.clone()).detach() + soft
 }
 
-/// The bodies, each with a name. Most of them stop a gradient.
+/// The loop bodies to test, each with a name. Most of them stop a gradient.
 pub(crate) const BODIES: &[(&str, Body)] = &[
     ("nothing", body!(|w, c, x| twice((c * w + x).tanh()))),
     ("a weight", body!(|w, c, x| twice(c + w.clone().detach() * w * x))),
@@ -231,7 +231,8 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         }),
     ),
     ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
-    // Trials cannot distinguish two tensors with equal elements, but the other edges of the tape can.
+    // Numerical trials cannot distinguish two tensors with equal elements. Capture distinguishes them by their other
+    // edges on the tape.
     (
         "one of two equal ones, of which the other is used alone",
         body!(|w, c, x| {

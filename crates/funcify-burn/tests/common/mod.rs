@@ -31,7 +31,8 @@ pub(crate) fn devices_of_f64() -> Vec<Device> {
     devices().into_iter().filter(holds).collect()
 }
 
-/// Returns the wgpu device, if available. Otherwise prints that it is skipped, or panics if `FUNCIFY_REQUIRE` names it.
+/// Returns the wgpu device, or `None` if it is not compiled in or not available. If it is not available, prints that it
+/// is skipped, or panics if `FUNCIFY_REQUIRE` names it.
 fn wgpu() -> Option<Device> {
     #[cfg(feature = "wgpu")]
     match Burn::wgpu() {

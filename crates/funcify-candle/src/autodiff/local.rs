@@ -20,13 +20,13 @@ pub(crate) fn compute_gradients<'a>(
     join_outputs(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
 }
 
-/// Returns a tensor that depends on all tracked float outputs, or `None` if there are none. Its backward pass starts
-/// from the given cotangents.
+/// Returns a tensor that depends on all tracked float outputs, or `None` if there are none. The backward pass of this
+/// tensor starts from the given cotangents.
 pub(crate) fn join_outputs<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
-    // A seed is a token that depends on an output. Its backward pass returns the cotangent of that output.
+    // A seed is a token that depends on an output. The backward pass of the seed returns the cotangent of that output.
     let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {
         record(output, "funcify-seed", ForwardResult::Tokens(1), move |_, _| Ok(cotangent.clone()))
     };
@@ -39,8 +39,8 @@ pub(crate) fn join_outputs<'a>(
 pub(crate) struct Sum(Option<Tensor>);
 
 impl Sum {
-    /// Adds a gradient that [`compute_gradients`] returned. Its storage must not be shared, because later additions
-    /// are done in place.
+    /// Adds a gradient that [`compute_gradients`] returned. `None` counts as zero. The gradient's storage must not be
+    /// shared, because later gradients are added to it in place.
     pub(crate) fn add(&mut self, gradient: Option<Tensor>) -> Result<()> {
         self.0 = match (self.0.take(), gradient.map(|gradient| gradient.detach())) {
             (Some(sum), Some(gradient)) if sum.device().is_cpu() && sum.is_contiguous() && gradient.is_contiguous() => {

@@ -40,8 +40,8 @@ use crate::errors::{self, bail};
 /// the output is unused, and a gradient is `None` if it is zero.
 pub(crate) type Pull = dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Elements>>> + Send + Sync;
 
-/// Attaches a computation to Candle's graph as one node, and returns its tracked outputs. There must be at least one
-/// input. All inputs must be tracked, and all inputs and outputs must have float types.
+/// Attaches a computation to Candle's graph as one node, and returns the outputs as tracked tensors. There must be at
+/// least one input. All inputs must be tracked, and all inputs and outputs must have float types.
 pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: Box<Pull>) -> Result<Vec<Tensor>> {
     let node = Arc::new(Node {
         at: at.clone(),
@@ -109,7 +109,8 @@ impl Node {
         self.deposits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes and returns the cotangents stored under these tickets.
+    /// Removes and returns the cotangents stored under these tickets. Ticket 0 means that the output has no cotangent,
+    /// and yields `None`.
     fn take_cotangents(&self, tickets: &[f32]) -> Result<Vec<Option<Tensor>>> {
         let mut deposits = self.deposits();
         let cotangent = |value: &f32| match parse_ticket(*value)? {
@@ -122,7 +123,7 @@ impl Node {
         tickets.iter().map(cotangent).collect()
     }
 
-    /// Runs the pullback of the node, after checking that it is called in the right scope.
+    /// Runs the pullback of the node. Returns an error if the current scope is not the scope that created the node.
     fn compute_gradients(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         if self.scope != Scope::current() {
             return Err(self.captured_error());
@@ -150,8 +151,8 @@ impl Node {
         }
     }
 
-    /// Runs the pullback on the cotangents stored under these tickets, and stores the gradients. Returns their
-    /// ticket.
+    /// Runs the pullback on the cotangents stored under these tickets, and stores the gradients. Returns the ticket of
+    /// the gradients.
     fn deposit_gradients(&self, tickets: &[f32]) -> Result<u32> {
         let gradients = self.compute_gradients(&self.take_cotangents(tickets)?)?;
         let number = self.next_ticket();
@@ -207,8 +208,8 @@ fn second_order_error(at: &Place) -> Error {
     })
 }
 
-/// Identifies the closure that is currently running. A backward pass inside a closure must not reach nodes created
-/// outside it.
+/// An identifier of the closure that is currently running. A backward pass inside a closure must not reach nodes
+/// created outside of that closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scope(u64);
 

@@ -1,4 +1,4 @@
-//! Records an op in Candle's graph whose gradient is computed by a closure.
+//! Records an op in Candle's graph, with a closure that computes the op's gradient.
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
 

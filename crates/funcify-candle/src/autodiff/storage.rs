@@ -11,9 +11,9 @@ use crate::errors::bail;
 
 /// A tensor whose elements become the result of a custom op.
 pub(crate) enum Elements {
-    /// The elements are moved. The storage is not shared, and the tensor is not read again.
+    /// A tensor whose elements are moved, because its storage is not shared and the tensor is not read again.
     Fresh(Tensor),
-    /// The elements are copied, because the storage may be shared.
+    /// A tensor whose elements are copied, because its storage may be shared.
     Shared(Tensor),
 }
 
@@ -98,9 +98,9 @@ impl Handover {
 
 /// A storage type of one of Candle's devices.
 pub(super) trait DeviceStorage: BackendStorage<Device: BackendDevice<Storage = Self>> {
-    /// Converts this storage to the enum of all storages.
+    /// Wraps this storage in Candle's `Storage` enum.
     fn into_any(self) -> Storage;
-    /// Returns the storage of this type, or `None` if it belongs to another device.
+    /// Extracts a storage of this type, or returns `None` if `storage` belongs to another device.
     fn from_any(storage: Storage) -> Option<Self>;
 }
 
@@ -160,7 +160,8 @@ pub(super) fn zero_tokens<S: DeviceStorage>(like: &S, len: usize) -> Result<(S, 
     Ok((like.device().zeros_impl(&shape, candle_core::DType::F32)?, shape))
 }
 
-/// Converts the gradient of a token to a ticket. Returns an error if it is not an integer in range.
+/// Converts the gradient of a token to a ticket. Returns an error unless the gradient is an integer from 0 to
+/// [`MAX_TICKET`] - 1.
 pub(super) fn parse_ticket(value: f32) -> Result<u32> {
     if value < 0.0 || value.fract() != 0.0 || value >= MAX_TICKET as f32 {
         bail!("a token of funcify's node was changed during the backward pass (it holds {value})");

@@ -48,7 +48,7 @@ impl Steps {
     }
 }
 
-/// The data that the backward pass needs.
+/// The loop, and the data of its forward run that the backward pass needs.
 pub(super) struct BackwardData {
     pub(super) steps: Steps,
     pub(super) run: ForwardRun,

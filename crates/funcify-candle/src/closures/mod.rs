@@ -1,14 +1,15 @@
 //! Provides control flow whose bodies are closures on Candle's tensors, for code that cannot be traced. Each loop is a
 //! single node of Candle's graph.
 //!
-//! The forward pass saves only the results of the steps, and the carry at the start of each segment. The backward
-//! pass reruns each segment from that carry. In a rerun, each step starts from new leaves, and Candle's own backward
-//! pass differentiates it. So neither the depth of the graph nor the cost of a step grows with the number of steps.
+//! The steps are divided into segments. The forward pass saves only the results of the steps, and the carry at the
+//! start of each segment. The backward pass reruns each segment from that carry. In a rerun, each step starts from new
+//! leaves, and Candle's own backward pass differentiates it. So neither the depth of the graph nor the cost of a step
+//! grows with the number of steps.
 //!
 //! - [`steps`]: the loop on lists of leaves. [`record`]: the values that the loop saves. [`back`]: the gradient of the
 //!   loop.
 //! - [`scan`](mod@scan), [`while_loop`](mod@while_loop), [`map`](mod@map), [`cond`](mod@cond): the entry points, on
-//!   trees.
+//!   trees of tensors.
 
 mod back;
 pub(crate) mod cond;

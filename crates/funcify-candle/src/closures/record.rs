@@ -7,10 +7,10 @@ use candle_core::{CpuStorage, Result, Storage, Tensor};
 
 /// The recorded graph of one step, which starts from new leaves.
 pub(super) struct Traced {
-    /// The new leaves that were passed to the step.
+    /// The new leaves that were passed to the step: the carry in `carry`, and the rows in `xs`.
     pub(super) carry: Vec<Tensor>,
     pub(super) xs: Vec<Tensor>,
-    /// The results of the step.
+    /// The results of the step: the next carry in `next`, and the ys in `ys`.
     pub(super) next: Vec<Tensor>,
     pub(super) ys: Vec<Tensor>,
 }
@@ -33,8 +33,8 @@ pub(super) struct Record {
     pub(super) keep: Keep,
     /// The first step of each segment, and the carry before it.
     starts: Vec<(usize, Vec<Tensor>)>,
-    /// A fingerprint of each float y of each step, if the steps will be rerun. The rerun compares them to detect
-    /// closures that are not reproducible.
+    /// The fingerprint of each float y of each step, if the steps will be rerun. A fingerprint is `None` on devices
+    /// other than the CPU. The rerun compares the fingerprints to detect closures that are not reproducible.
     pub(super) fingerprints: Vec<Option<u64>>,
     /// The graphs of all steps, if they are saved.
     pub(super) graphs: Vec<Traced>,
@@ -68,7 +68,8 @@ impl Record {
         }
     }
 
-    /// Returns the segments in reverse order: the steps of each segment, the carry before it and the carry after it.
+    /// Returns the segments in reverse order: the steps of each segment, the carry before the segment and the carry
+    /// after it.
     pub(super) fn segments(&self) -> impl Iterator<Item = (Range<usize>, &[Tensor], &[Tensor])> {
         (0..self.starts.len()).rev().map(|index| {
             let (first, start) = &self.starts[index];

@@ -41,13 +41,15 @@ impl ScanOptions {
         ScanOptions::default()
     }
 
-    /// Sets the number of steps. It must match the sequences, and is required if there are none.
+    /// Sets the number of steps. It must equal the number of rows of each sequence, and is required if there are no
+    /// sequences.
     pub fn length(mut self, steps: usize) -> Self {
         self.length = Some(steps);
         self
     }
 
-    /// Runs from the last row to the first. The ys stay aligned with the xs, and no tensor is copied in reverse order.
+    /// Runs the loop from the last row to the first. The ys stay aligned with the xs, and the loop makes no reversed
+    /// copies.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
@@ -62,15 +64,15 @@ impl ScanOptions {
 
     /// Sets the number of segments. The forward pass saves the carry at the start of each segment, and the backward
     /// pass holds the graphs of all steps of one segment at a time. The default, the square root of the number of
-    /// steps, balances these memory costs.
+    /// steps, balances these two memory costs.
     pub fn segments(mut self, segments: usize) -> Self {
         self.segments = Some(segments.max(1));
         self
     }
 
-    /// Saves the graphs of all steps instead of rerunning them. This is faster, but needs as much memory as a
-    /// handwritten loop. Required for closures that draw random numbers or have side effects, such as updating the
-    /// running statistics of `BatchNorm`.
+    /// Makes the forward pass save the graphs of all steps, so that the backward pass does not rerun the steps. This is
+    /// faster, but needs as much memory as a handwritten loop. It is required for closures that draw random numbers or
+    /// have side effects, such as updating the running statistics of `BatchNorm`.
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
         self
@@ -99,14 +101,14 @@ impl ScanOptions {
 /// pass it to [`scan_captured`].
 ///
 /// `init`, `xs` and the ys can be any [`TensorTree`]. Each new carry must have exactly the types of `init`; non-float
-/// leaves have no gradient. If there are no steps, the closure is called once, on zeros, to determine the types of
-/// the ys. The closure must depend only on its arguments. On the CPU, the backward pass checks that the rerun returns
-/// the same results as the forward pass.
+/// leaves have no gradient. If there are no steps, the closure is called once, on zeros, to determine the types of the
+/// ys. The results of the closure must depend only on its arguments and on the tensors that it captures. On the CPU,
+/// the backward pass checks that the rerun returns the same results as the forward pass.
 ///
 /// The closure must not have side effects either, because it runs twice per step if a gradient is computed. For
 /// example, `candle_nn`'s `BatchNorm` in training mode would update its running statistics twice as often as in a
-/// handwritten loop, which no check detects. With [`ScanOptions::keep_graphs`], the closure is called only once per
-/// step.
+/// handwritten loop, and no check would detect this. With [`ScanOptions::keep_graphs`], the closure is called only once
+/// per step.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -164,8 +166,8 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
 ///
 /// A tensor that a closure captures directly also has a gradient if it is a `Var` or was computed from `Var`s. But if
 /// it was computed, the backward pass of every step repeats the backward pass of that computation. For a tensor in
-/// `captured`, the gradients of all steps are summed first, and propagated once. Pass the output of an encoder or of
-/// another loop in this way.
+/// `captured`, the gradients of all steps are summed first, and the sum is propagated once. Pass the output of an
+/// encoder or of another loop in `captured`.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -193,7 +195,7 @@ pub fn scan_captured<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>
     run(place("scan"), &options, init, xs, captured, step)
 }
 
-/// Runs the loop on trees of tensors.
+/// Runs the loop of [`scan`] and its variants. Errors refer to the place `at`.
 pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     at: Place,
     options: &ScanOptions,
@@ -215,7 +217,7 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
         check_names(at, "carry", carry_names, &next)?;
         match seen.get() {
             Some((_, names)) => check_names(at, "y", names, &y)?,
-            // This fails only if another thread has already stored the same structure.
+            // `set` fails only if another thread has already stored the same structure.
             None => _ = seen.set((detach(&y)?, names(&y, "y"))),
         }
         Ok((leaves(&next), leaves(&y)))
@@ -276,7 +278,7 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
     Ok((rebuild(init, leaves(init))?, rebuild_ys(at, first_ys, ys)?))
 }
 
-/// Returns the number of steps, after checking that the sequences and the options agree.
+/// Returns the number of steps, or an error if the sequences and the options disagree about it or do not determine it.
 fn step_count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[String]) -> Result<usize> {
     let step_count_error =
         |reason, fix: &str| errors::into_candle(Error::StepCount { at: at.boxed(), reason, fix: fix.into() });

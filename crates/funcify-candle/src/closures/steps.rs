@@ -1,4 +1,5 @@
-//! Runs the steps of a closure loop, on lists of leaves. [`back`](super::back) attaches the loop to Candle's graph.
+//! Runs the steps of a closure loop, on lists of leaves. The module [`back`](super::back) attaches the loop to Candle's
+//! graph.
 
 use std::collections::HashSet;
 
@@ -15,8 +16,8 @@ use crate::errors;
 /// tensors. Returns the next carry and the ys.
 pub(super) type Body = dyn Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> + Send + Sync;
 
-/// The maximum number of ops that a step may use from the graph outside the loop. The backward pass of each step
-/// repeats all of them.
+/// The maximum number of ops in the graphs of the tensors that a closure captures. The backward pass of every step
+/// repeats these ops.
 const MAX_CAPTURED: usize = 256;
 
 /// A loop whose step is a closure, with its operands and options.
@@ -36,11 +37,11 @@ pub(super) struct Steps {
     pub(super) keep: Keep,
 }
 
-/// A tensor of the enclosing program.
+/// A tensor that the enclosing program passes to the loop.
 pub(super) struct Operand {
-    /// The detached tensor.
+    /// The tensor, detached from Candle's graph.
     pub(super) value: Tensor,
-    /// The original tensor, if it is tracked.
+    /// The original tensor, if it is a tracked float.
     pub(super) tracked: Option<Tensor>,
 }
 
@@ -49,8 +50,8 @@ impl Operand {
         tensors.into_iter().map(Operand::new).collect()
     }
 
-    /// Creates operands that are passed to every step unchanged. Makes them contiguous, like the leaves of a rerun. A
-    /// rerun must return the same bits, and with another layout, a kernel might sum in a different order.
+    /// Creates contiguous operands, which are passed to every step unchanged. The leaves of a rerun are contiguous too:
+    /// a rerun must return the same bits, and a kernel might sum in a different order if the layouts differed.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()
@@ -66,19 +67,20 @@ impl Operand {
     }
 }
 
-/// The results of the forward pass.
+/// The results of the forward pass of a loop.
 pub(super) struct ForwardRun {
     pub(super) record: Record,
     pub(super) ys: Vec<Tensor>,
     /// The variables captured by the closure.
     pub(super) vars: Vec<Tensor>,
-    /// The captured tensors that were passed to the steps.
+    /// The captured tensors as passed to the steps: new leaves if the graphs of the steps are saved.
     pub(super) captured: Vec<Tensor>,
     pub(super) scope: Scope,
 }
 
 impl Steps {
-    /// Runs the forward pass from this initial carry while `has_more` returns `true`.
+    /// Runs the forward pass from the initial carry `init`, as long as `has_more` returns `true` for the number of
+    /// steps run so far and the current carry.
     pub(super) fn forward(
         &self,
         init: &[Operand],
@@ -156,7 +158,7 @@ impl Steps {
         Ok(Traced { carry: Vec::new(), xs: Vec::new(), next, ys })
     }
 
-    /// Runs a step on new leaves, so that its gradient can be computed.
+    /// Runs a step on new leaves, so that the step can be differentiated.
     pub(super) fn trace_step(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let carry = carry.iter().map(local::leaf).collect::<Result<Vec<_>>>()?;
         let leaf = |xs: &Operand| match &xs.tracked {
@@ -168,7 +170,7 @@ impl Steps {
         Ok(Traced { carry, xs, next, ys })
     }
 
-    /// Returns the captured tensors as new leaves.
+    /// Returns the captured tensors, with new leaves for the tracked ones.
     pub(super) fn captured_leaves(&self) -> Result<Vec<Tensor>> {
         self.captured.iter().map(Operand::leaf).collect()
     }
@@ -194,7 +196,7 @@ impl Steps {
         Ok((next, ys))
     }
 
-    /// Writes a y of a step into its row of the stacked ys.
+    /// Writes the y at `index` of a step into its row of the stacked ys. Appends it to `ys` if the ys are not stacked.
     fn write(&self, ys: &mut Vec<Tensor>, index: usize, step: usize, y: &Tensor) -> Result<()> {
         let (Some(axis), Some(rows)) = (self.axis, self.rows) else {
             ys.push(y.detach());

@@ -8,7 +8,7 @@ use super::*;
 ///
 /// The condition is evaluated on the host, and has no gradient. The gradient treats the number of steps that ran as a
 /// constant. The number of carries saved for the backward pass grows with the square root of the number of steps; the
-/// backward pass reruns the steps between them. Closures and captured variables must meet the requirements of
+/// backward pass reruns the steps between saved carries. Closures and captured variables must meet the requirements of
 /// [`scan`](crate::scan).
 ///
 /// ```

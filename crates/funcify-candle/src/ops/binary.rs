@@ -1,8 +1,9 @@
 //! Lowers elementwise ops on two operands to Candle's kernels for float arithmetic, and to this crate's kernels
 //! otherwise.
 //!
-//! Candle's integer arithmetic panics on overflow and on division by zero. The result of its `maximum` depends on the
-//! operand order for NaN and for zeros of different signs. Its `pow` returns NaN for negative bases.
+//! Candle's integer arithmetic panics on overflow and on division by zero. The result of Candle's `maximum` depends on
+//! the order of the operands if one of them is NaN, or if they are zeros of different signs. Candle's `pow` returns NaN
+//! for negative bases.
 
 use super::prelude::*;
 use crate::cpu::{map_floats, map_integer_pairs, map2};

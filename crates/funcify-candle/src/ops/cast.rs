@@ -9,7 +9,7 @@ use crate::device::storage_dtype;
 
 funcify!(Candle, ops::Cast, |call, [x]| cast(&call, &x, call.dtype(0), call.op.dtype));
 
-/// Converts the elements from `from` to `to`.
+/// Converts the elements of a tensor from dtype `from` to dtype `to`.
 pub(super) fn cast<O>(call: &Call<'_, O>, x: &Tensor, from: DType, to: DType) -> Outcome {
     if from == to || (from == DType::Bool && to == DType::U8) {
         return Ok(x.clone());

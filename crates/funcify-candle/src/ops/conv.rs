@@ -1,6 +1,7 @@
-//! Lowers `conv` to Candle's kernels if there is one group, and all axes have the same stride and dilation. Otherwise,
-//! copies the windows to columns (im2col), and computes a matrix product for each group. The operand is padded
-//! explicitly, because Candle requires the same padding on both sides of every axis. f16 and bf16 are computed in f32.
+//! Lowers `conv` to Candle's kernels if there are one or two spatial axes with the same stride and dilation, and one
+//! group. Otherwise, copies the windows to columns (im2col), and computes a matrix product for each group. The operand
+//! is padded explicitly, because Candle requires the same padding on both sides of every axis. f16 and bf16 are
+//! computed in f32.
 
 use candle_core::DType;
 
@@ -49,7 +50,9 @@ fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     Ok(result.contiguous()?)
 }
 
-/// Computes the convolution by im2col, as matrix products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
+/// Computes the convolution by im2col: copies the windows to columns, and multiplies the kernel by the columns. For
+/// each group, the kernel is `[output channels, input channels * window]`, and the columns are `[input channels *
+/// window, positions]`.
 fn convolve_by_columns(
     call: &Call<'_, ops::Conv>,
     x: &Tensor,

@@ -41,7 +41,8 @@ fn arithmetic(
     }
 }
 
-/// Computes a running reduction, accumulating in the compute type of the elements.
+/// Computes a running reduction that accumulates in type `W`. `widen` converts an element to `W`, and `narrow` converts
+/// a partial result back.
 fn running<E: WithDType, W: Copy + 'static>(
     call: &Call<'_, ops::Cumulative>,
     x: &Tensor,

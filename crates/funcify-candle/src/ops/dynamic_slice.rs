@@ -18,8 +18,8 @@ pub(super) fn read_index(index: &Tensor) -> candle_core::Result<i64> {
     index.to_dtype(DType::I64)?.to_scalar()
 }
 
-/// Returns the clamped start index. Returns an error if the slice, of `part` elements, is larger than the axis at run
-/// time.
+/// Returns the start index, clamped so that a slice of `part` elements fits into an axis of `axis` elements. Returns an
+/// error if the slice is larger than the axis.
 pub(super) fn clamped_start<O>(call: &Call<'_, O>, start: &Tensor, part: usize, axis: usize) -> Outcome<usize> {
     let Some(last) = axis.checked_sub(part) else {
         let (expected, fix) = (format!("0 to {axis} elements"), "call with sizes for which the part fits");

@@ -1,6 +1,6 @@
 //! Lowers `matmul`. On the CPU, floats use `gemm`, the library that Candle itself calls unless it was built with MKL or
-//! Accelerate. In these builds and on other devices, floats use Candle's product, restricted to the shapes and layouts
-//! that it handles correctly. Integers use this crate's kernel, because Candle has none.
+//! Accelerate. With MKL, with Accelerate and on other devices, floats use Candle's product, restricted to the shapes
+//! and layouts that it handles correctly. Integers use this crate's kernel, because Candle has none.
 //!
 //! On the CPU, Candle queries the number of cores for each product. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK`
 //! is set, the query reads system files and takes 50 microseconds, a hundred times as long as a small product.
@@ -25,8 +25,8 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
         return Ok(multiply(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
-        // Candle's own product would convert the whole storage of a view to f32, for example a whole trace for one of
-        // its rows.
+        // Candle's own bf16 product would convert the whole storage of each operand to f32, even if the operand is a
+        // view, such as one row of a trace.
         let [left, right] = [left.to_dtype(DType::F32)?, right.to_dtype(DType::F32)?];
         return Ok(product(&left, &right, shape)?.to_dtype(DType::BF16)?);
     }
@@ -55,8 +55,8 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     Ok(product)
 }
 
-/// Multiplies non-empty matrices, and returns the products in the given shape. Floats may have any strides, and at most
-/// one batch axis. Integers must be contiguous.
+/// Multiplies non-empty matrices, and returns the products in the given shape. Float operands may have any strides, but
+/// at most one batch axis. Integer operands must be contiguous.
 fn multiply(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Result<Tensor> {
     let kernel = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
         let rank = l1.dims().len();
@@ -97,7 +97,8 @@ fn with_nonzero_strides(x: &Tensor) -> candle_core::Result<Tensor> {
     if repeats { x.contiguous() } else { Ok(x.clone()) }
 }
 
-/// Merges all batch axes into one. Returns a view if the tensor is contiguous.
+/// Merges all batch axes into one. Returns a view if the tensor is contiguous, with or without its matrices transposed,
+/// and a copy otherwise.
 fn merge_batch_axes(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     match rank {

@@ -1,5 +1,5 @@
 //! Lowers `pad`: concatenates the operand with blocks of the padding value. Interior padding is concatenated along an
-//! additional axis, which is then merged.
+//! additional axis, which is then merged with the padded axis.
 
 use super::concat::join;
 use super::prelude::*;

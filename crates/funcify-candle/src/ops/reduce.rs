@@ -9,7 +9,7 @@ use funcify_core::HostTensor;
 use super::prelude::*;
 use crate::cpu::{KernelFn, fold_columns, map_rows, with_element, with_integer};
 
-/// The minimum row length for which combining whole rows is faster than moving the axes to the end.
+/// The minimum row length for which combining whole rows is faster than moving the reduced axes to the end.
 const MIN_ROW: usize = 4;
 
 funcify!(Candle, ops::Reduce, |call, [x]| reduce(&call, &x));
@@ -35,8 +35,8 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Sums floats, halves in f32. Candle's sum is fast only along the last axes; along other axes, this crate adds whole
-/// rows of f32 and f64.
+/// Sums floats, accumulating f16 and bf16 in f32. Candle's sum is fast only along the last axes; along other axes, this
+/// crate adds whole rows of f32 and f64.
 fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     let axes = call.op.axes.as_slice();
     match (x.dtype(), whole_rows(x, axes)) {

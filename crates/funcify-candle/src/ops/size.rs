@@ -1,4 +1,4 @@
-//! Lowers `size`: creates a scalar from a size that is known at run time.
+//! Lowers `size`: creates a scalar tensor from the value of the dimension in this call.
 
 use super::cast::cast;
 use super::prelude::*;

@@ -1,4 +1,4 @@
-//! Lowers `slice` to a view, or to a copy if the step is above 1.
+//! Lowers `slice` to a view, or to a copy if the step is greater than 1.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Lowers `threefry` to the generator of `funcify-core`, in host memory.
+//! Lowers `threefry` to the generator of `funcify-core`, which runs on the host.
 
 use super::prelude::*;
 use crate::device::elements;

@@ -30,7 +30,7 @@ pub(crate) fn var(seed: u64, shape: &[usize], dtype: DType) -> Var {
     Var::from_tensor(&tensor(seed, shape, dtype)).unwrap()
 }
 
-/// Returns the tolerance for gradients, relative to the largest magnitude.
+/// Returns the tolerance for comparing tensors of a dtype, relative to the largest magnitude.
 pub(crate) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-10,

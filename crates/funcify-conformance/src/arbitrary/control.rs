@@ -54,7 +54,7 @@ pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
     }
 }
 
-/// Adds a `cond` or `switch`, or a checkpoint.
+/// Adds a `cond`, a `switch` or a checkpoint.
 pub(super) fn branches(builder: &mut ProgramBuilder<'_>) {
     let first = builder.float();
     let small = first.value.rank() <= 2 && builder.has_known_sizes(&first.value.ty());
@@ -138,7 +138,7 @@ pub(super) fn associative(builder: &mut ProgramBuilder<'_>) {
             ("associative_product", vec![associative_scan_with(options, near, |a, b| a * b)], 1.9f64.powf(rows))
         }
         3 => {
-            // (1 + k a)(1 + k b) = 1 + k (a + b + k a b): associative for every captured k.
+            // This `combine` is associative for every captured k, because (1 + k a)(1 + k b) = 1 + k (a + b + k a b).
             let k = builder.number().value.tanh() * 0.4;
             let results = associative_scan_with(options, value.tanh(), |a, b| a + b + k * a * b);
             ("associative_captured", vec![results], 1.4f64.powf(rows) * 2.0)
@@ -157,7 +157,7 @@ pub(super) fn associative(builder: &mut ProgramBuilder<'_>) {
             ("associative_matrices", vec![products.sum([-1, -2])], 8.0)
         }
         7 => {
-            // Products of 2x2 matrices in the max-plus semiring.
+            // Multiply 2x2 matrices in the max-plus semiring.
             let entries = [1.0, 0.3, -0.4, 0.8].map(|factor| (value * factor).unsqueeze(-1));
             let rows_of = |a: Value, b: Value| funcify::concat(&[a, b], -1).unsqueeze(-2);
             let [a, b, c, d] = entries;
@@ -168,7 +168,7 @@ pub(super) fn associative(builder: &mut ProgramBuilder<'_>) {
         _ => {
             let flags = builder.booleans(&shape);
             let numbers = (value * 2.0).floor().cast(DType::I64);
-            // Segmented sums, which restart where a flag is set.
+            // Compute segmented sums, which restart wherever a flag is set, and running maxima of integers.
             let (sums, ints, _) = associative_scan_with(options, (value, numbers, flags), |(a, i, f), (b, j, g)| {
                 (funcify::select(g, b, a + b), i.maximum(j), f | g)
             });

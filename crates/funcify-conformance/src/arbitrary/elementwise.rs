@@ -147,8 +147,8 @@ const SELECT: Kinked = ("select", |builder, x, y, a, b| {
     (select(mask, x, y), a.max(b))
 });
 
-/// The rows of [`KINKED`] whose derivatives disagree with finite differences. Programs whose derivatives must agree use
-/// [`SELECT`] instead.
+/// The names of the rows of [`KINKED`] whose derivatives disagree with finite differences. Programs whose derivatives
+/// must agree use [`SELECT`] instead.
 const INEXACT: [&str; 2] = ["stop_gradient", "narrow_float"];
 
 /// Adds a function with kinks or jumps.

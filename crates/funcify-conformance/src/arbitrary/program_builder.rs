@@ -50,7 +50,7 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) is_linear: bool,
     /// The number of times that each kind of part was added.
     pub(super) parts: BTreeMap<&'static str, usize>,
-    /// The error that occurred while building a separate graph.
+    /// The last error that occurred while building a separate graph, if any.
     pub(super) error: Option<Error>,
 }
 
@@ -93,7 +93,7 @@ const LOOPS_WITHOUT_SYMBOLS: [(usize, Part); 5] = [
 ];
 
 impl<'a> ProgramBuilder<'a> {
-    /// Creates a builder for an empty program, without fuel.
+    /// Creates a builder for an empty program, with no fuel.
     pub(super) fn new(choices: &'a mut Choices, sizes: &'a Sizes, rules: Rules) -> Self {
         ProgramBuilder {
             choices,
@@ -263,7 +263,7 @@ impl<'a> ProgramBuilder<'a> {
         Some(self.scope[index])
     }
 
-    /// Picks a float value of any shape, or creates a constant if there is none.
+    /// Picks a float value of any shape, or creates a constant if no float is in scope.
     pub(super) fn float(&mut self) -> Entry {
         self.pick(|ty| ty.dtype == DType::F64).unwrap_or_else(|| Self::entry(funcify::constant(0.5f64), 1.0))
     }

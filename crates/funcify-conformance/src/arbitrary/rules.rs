@@ -1,8 +1,8 @@
 //! Adds calls to random functions with custom derivative rules (`custom_vjp`, `custom_jvp`) to a random program.
 //!
-//! In most programs, the rules compute the true derivatives of their functions in a different way, so all properties of
-//! derivatives hold. In some programs, the rules compute something else, and may even be nonlinear. These programs show
-//! whether and how often the rules are applied.
+//! In most programs, the rules compute the true derivatives, by differentiating the graphs of their functions, so all
+//! properties of derivatives hold. In some programs, the rules compute something else, and may even be nonlinear. These
+//! programs show whether and how often the rules are applied.
 
 use funcify::prelude::*;
 use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};
@@ -21,7 +21,7 @@ pub enum Rules {
 }
 
 impl Rules {
-    /// Maps a number to a kind of rules: 0 to 5 to [`Rules::Derivatives`], 6 to [`Rules::Linear`], 7 to [`Rules::Any`].
+    /// Returns [`Rules::Derivatives`] for the numbers 0 to 5, [`Rules::Linear`] for 6, and [`Rules::Any`] for 7.
     pub(super) fn from_choice(number: usize) -> Self {
         [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(5).min(2)]
     }
@@ -36,7 +36,8 @@ pub(super) fn function(builder: &mut ProgramBuilder<'_>) {
     }
 }
 
-/// Adds an identity function with a nonlinear rule, which clamps the cotangent or adds the cotangent's square.
+/// Adds an identity function with a nonlinear rule. The rule clamps the cotangent, or adds a multiple of the
+/// cotangent's square and applies `tanh`.
 fn nonlinear_vjp_part(builder: &mut ProgramBuilder<'_>) {
     builder.count("custom_vjp that is not linear");
     let x = builder.float();
@@ -103,7 +104,7 @@ fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value
 }
 
 /// Returns a function that scales a derivative. If the rules may be wrong, the factor may differ from 1 and may depend
-/// on the function's result.
+/// on the result of the differentiated function.
 fn factor(builder: &mut ProgramBuilder<'_>) -> impl Fn(Value, Value) -> Value + use<> {
     let (by, of_value) = match builder.rules {
         Rules::Derivatives => (1.0, 0.0),

@@ -131,7 +131,7 @@ pub(super) fn reduction(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, bound);
 }
 
-/// Adds a matrix product, a sum of products, or a convolution.
+/// Adds a matrix product, an `einsum`, an outer product or a convolution.
 pub(super) fn product(builder: &mut ProgramBuilder<'_>) {
     let Some(x) = builder.float_of_rank(1) else { return };
     let (left, bound) = (x.value, x.bound);

@@ -55,7 +55,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["as_function_composition"], ["maps"], |[maps]| {
         outputs! { ys: associative_scan(maps, |f, g| g.take(0, f)) }
     }),
-    // Matrix products in the max-plus semiring.
+    // Multiplies matrices in the max-plus semiring.
     &program(&["as_max_plus"], ["xs"], |[xs]| {
         outputs! { ys: associative_scan(xs, |a, b| (a.unsqueeze(2) + b.unsqueeze(0)).max(1)) }
     }),
@@ -86,7 +86,7 @@ pub(super) const PROGRAMS: Programs = &[
         };
         outputs! { ys: associative_scan(q, product) }
     }),
-    // The batch axis is axis 0 of one leaf, and axis 1 of the other.
+    // The batch axis is axis 0 of `a`, and axis 1 of `b`.
     &program(&["vmap_associative_scan"], ["a", "b"], |[a, b]| {
         let options = VmapOptions::new().in_axes([Some(0), Some(1)]);
         outputs! { h: vmap_with(options, (a, b), |elements| associative_scan(elements, affine).1) }

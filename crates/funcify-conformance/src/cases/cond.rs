@@ -99,7 +99,7 @@ pub(super) const PROGRAMS: Programs = &[
             (c, c)
         }))
     }),
-    // Attention whose mask depends on the sequence length.
+    // Computes attention with a mask that depends on the sequence length.
     &program(&["shape_dependent_mask_long", "shape_dependent_mask_single"], ["q", "k", "v"], |[q, k, v]| {
         let n = q.dim(0);
         let i = iota(&n, DType::I64);

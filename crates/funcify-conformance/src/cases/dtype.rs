@@ -4,7 +4,7 @@ use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["i32_cumsum"], ["init", "xs"], |[init, xs]| scan_outputs(scan(init, xs, |c, x| (c + x, c + x)))),
-    // Factorials up to 20!, which needs 64 bits.
+    // Computes the factorials up to 20!, which needs 64 bits.
     &program(&["i64_factorial"], ["one"], |[one]| {
         let (_, ys) = scan(one, iota(20, DType::I64), |p, t| carry_as_output(p * (t + 1)));
         outputs! { ys }
@@ -33,14 +33,14 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys, total }
     }),
-    // An f64 carry in a loop over an f32 sequence.
+    // The loop has an f64 carry and reads an f32 sequence.
     &program(&["mixed_f32_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         scan_outputs(scan(init, xs, |c, x| {
             let c = c * w + x.cast(DType::F64);
             (c, (c * 2.0).cast(DType::F32))
         }))
     }),
-    // The increments are lost to rounding in f32.
+    // In f32, the increments would be lost to rounding.
     &program(&["f64_small_increments"], ["base", "xs"], |[base, xs]| {
         let (carry, ()) = scan(base, xs, |c, x| (c + x, ()));
         outputs! { gain: carry - base }
@@ -67,7 +67,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys, next }
     }),
-    // Powers modulo 1009 by repeated squaring: each step runs an inner loop over the exponent's bits.
+    // Computes powers modulo 1009 by repeated squaring: each step runs an inner loop over the exponent's bits.
     &program(&["i64_modular_power"], ["base", "exponents"], |[base, exponents]| {
         let ((), ys) = scan((), exponents, |(), e| {
             let bits = ScanOptions::new().length(4);

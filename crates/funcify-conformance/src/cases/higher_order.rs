@@ -73,7 +73,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// Squares a value repeatedly, and returns all intermediate values.
+/// Squares a value `steps` times, and returns the result of each step.
 fn squares(start: Value, steps: usize) -> Value {
     repeated(Recurrence::new().steps(steps), start, |before| before.square())
 }

@@ -36,7 +36,7 @@ pub(crate) fn cases() -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Returns random inputs for a layer: sequences of five steps, states, and parameters.
+/// Returns pseudorandom inputs for a layer: sequences of five steps, states, and parameters.
 fn inputs(layer: &Layer) -> Vec<HostTensor> {
     let types = (0..layer.graph.inputs().len()).map(|index| layer.graph.input_type(index));
     let shapes = types.map(|ty| -> Vec<usize> {

@@ -4,8 +4,8 @@
 //! `numerics` specifies one result for each question on which libraries differ. `layers` covers the layers of
 //! `funcify::nn`. `ops` covers single ops, with expected results from the reference evaluator.
 //!
-//! A golden program implements the definition in the manifest. Its inputs have the names and types given in the
-//! manifest, so the same program serves the f32 and the f64 variant of a case.
+//! A golden program implements the definition of its cases in the manifest. Its inputs have the names and types given
+//! in the manifest, so the same program serves the f32 and the f64 variant of a case.
 
 mod associative;
 mod cond;
@@ -44,7 +44,8 @@ pub struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Declares the inputs with these names.
+    /// Declares the inputs with these names. Their types come from the manifest. Panics if the case lacks one of the
+    /// inputs.
     fn get<const N: usize>(&self, names: [&str; N]) -> [Value; N] {
         let types = self.case.group("in");
         names.map(|name| {
@@ -60,14 +61,14 @@ pub type Outputs = BTreeMap<&'static str, Value>;
 
 /// A program, with the names of the golden cases that use it.
 pub trait ProgramFn: Sync {
-    /// Returns the names of the cases.
+    /// Returns the names of the golden cases that use the program.
     fn cases(&self) -> &'static [&'static str];
 
-    /// Declares the inputs and computes the outputs.
+    /// Declares the program's inputs, and returns its outputs.
     fn outputs(&self, inputs: &Inputs<'_>) -> Outputs;
 }
 
-/// A program as a function of its inputs, which are identified by name.
+/// A program given by a function of its inputs and by the names of these inputs.
 struct NamedInputsProgram<const N: usize> {
     cases: &'static [&'static str],
     inputs: [&'static str; N],
@@ -84,7 +85,8 @@ impl<const N: usize> ProgramFn for NamedInputsProgram<N> {
     }
 }
 
-/// Creates the program that these cases use. `outputs` computes its outputs from the inputs with these names.
+/// Creates the program of the golden cases with the names `cases`. `outputs` computes the program's outputs from the
+/// inputs with the names `inputs`.
 const fn program<const N: usize>(
     cases: &'static [&'static str],
     inputs: [&'static str; N],

@@ -59,7 +59,7 @@ pub(super) const PROGRAMS: Programs = &[
             (0.5 * c + trace.index(0, -1), trace)
         }))
     }),
-    // The map runs over the elements of the carry, and also captures the whole carry.
+    // In each step, a map runs over the elements of the carry and of the row, and also captures the whole carry.
     &program(&["map_in_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let ((), c) = scan((), (c, x), |(), (c_j, x_j)| ((), (c_j * x_j).tanh() + (c * w).sum(..)));
@@ -67,7 +67,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys }
     }),
-    // A scan over chunks of rows, which is equivalent to a scan over all rows.
+    // A scan over chunks of rows, whose steps scan the rows of a chunk, is equivalent to a scan over all rows.
     &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         let step = |c: Value, x: Value| carry_as_output((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));
@@ -83,7 +83,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { c }
     }),
-    // Each step computes prefix products.
+    // Each step computes prefix products with an associative scan.
     &program(&["associative_scan_in_scan"], ["init", "xs"], |[init, xs]| {
         scan_outputs(scan(init, xs, |c, x| {
             let y = c * associative_scan(x, |a, b| a * b);
@@ -130,7 +130,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { s }
     }),
-    // Levenshtein distance of two strings of integers, computed row by row.
+    // The Levenshtein distance between two strings of integers, computed row by row.
     &program(&["edit_distance"], ["a", "b"], |[a, b]| {
         let (last, ()) = scan(iota(5, DType::I64), a, |row, ch| {
             let first = row.index(0, 0) + 1;

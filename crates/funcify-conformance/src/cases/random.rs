@@ -14,7 +14,8 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds a case that expects these named outputs. The tolerance of floats is a few ulps.
+/// Builds a case that expects the outputs `outputs`, keyed by name. The relative tolerance is 1e-12 for f64, 1e-6 for
+/// f32, and 0 for other types.
 fn gives<T: Tree, const N: usize, const M: usize>(
     name: &str,
     program: impl FnOnce(&Builder) -> T,
@@ -40,7 +41,7 @@ fn gives<T: Tree, const N: usize, const M: usize>(
     })
 }
 
-/// Builds a case that draws `y` from a distribution, with the key for this seed.
+/// Builds a case that draws `y` from a distribution, with the key for `seed`.
 fn draws<T: Tree>(
     name: &str,
     seed: i64,
@@ -99,7 +100,8 @@ fn keys() -> Cases {
     ])
 }
 
-/// Draws uniform numbers, which are exact on every backend because they are computed directly from the random bits.
+/// Builds the cases for uniform numbers, which are exact on every backend because they are computed directly from the
+/// random bits.
 fn uniform() -> Cases {
     let unit = |dtype| move |key| random::uniform(key, [3], dtype, 0, 1);
     let five = |dtype| move |key| random::uniform(key, [5], dtype, 0.0, 1.0);
@@ -231,8 +233,8 @@ fn others() -> Cases {
     ])
 }
 
-/// Builds loops that carry the key, run over the rows of split keys, or derive a key from the step index with
-/// `fold_in`.
+/// Builds the cases for loops that carry the key, run over the rows of split keys, or derive a key from the step index
+/// with `fold_in`.
 fn loops() -> Cases {
     let walk = |dtype: DType| {
         move |g: &Builder| {
@@ -258,7 +260,7 @@ fn loops() -> Cases {
         let ((), ys) = scan((), iota(4, DType::I64), |(), t| ((), random::bits(random::fold_in(key, t), [2])));
         outputs! { ys }
     };
-    // Draws until the uniform number is below 0.1.
+    // Draws uniform numbers until one is below 0.1.
     let rejection = |g: &Builder| {
         let start = (g.input("key", "u32[2]"), g.input("count", "i64[]"), g.input("u", "f32[]"));
         let (key, count, u) = while_loop(

@@ -1,4 +1,5 @@
-//! Category `taps`: recurrences whose states or sequences have several taps, or which have several kinds of states.
+//! Category `taps`: recurrences with states or sequences that have several taps, and recurrences with several kinds of
+//! states.
 
 use super::recurrences::{driven, state, stencil};
 use super::*;
@@ -171,7 +172,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { y: done.trace(&y) }
     }),
-    // The loop carries the state of a random number generator, and returns only its last value.
+    // The loop carries the state of a random number generator, and returns only the last state of the generator.
     &program(&["untraced_generator"], ["seed0", "init", "xs"], |[seed0, init, xs]| {
         let mut loop_ = Recurrence::new();
         let xs = loop_.sequence(xs, [0]);

@@ -9,7 +9,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, n) = newton(a);
         outputs! { x, n }
     }),
-    // All elements of the vector share the same trip count.
+    // One loop computes the roots of all elements, and runs until the last element has converged.
     &program(&["newton_cube_root_vector"], ["a"], |[a]| {
         let cube = |x: Value| x * x * x;
         let next = |(x, n): (Value, Value)| (x - (cube(x) - a) / (3.0 * x.square()), n + 1);

@@ -1,8 +1,8 @@
 //! Fuzzes the parser and the reference backend with mutated programs. No text may cause a panic, a hang, or memory
 //! use beyond the budget, and every text that parses must round-trip.
 //!
-//! `cargo xtask fuzz-text` fuzzes with libFuzzer, using the dictionary in `tests/mutants/words.dict`. The tests check
-//! a fixed set of mutants, each determined by a seed and a number.
+//! `cargo xtask fuzz-text` fuzzes with libFuzzer, using the dictionary in `tests/mutants/words.dict`.
+//! `tests/mutants.rs` checks a fixed set of mutants, each determined by a seed and a number.
 
 mod mutate;
 mod probe;
@@ -18,7 +18,7 @@ pub use probe::{MEMORY_BUDGET, Reached, probe, set_up};
 use crate::arbitrary::{Choices, Sample, splitmix64};
 use crate::suite::all_cases;
 
-/// The texts to mutate, in two groups: programs with and without bodies.
+/// The texts to mutate, in two groups: programs with bodies, and programs without.
 pub struct Corpus {
     groups: [Vec<String>; 2],
 }
@@ -39,7 +39,7 @@ const EARLIER_FAILURES: [&str; 12] = [
     include_str!("../../tests/mutants/slice-of-a-step-that-never-runs.fir"),
 ];
 
-/// The maximum length of a text. Longer texts have not revealed additional failures.
+/// The maximum length of a text in the corpus, in bytes. Longer texts have not revealed additional failures.
 const MAX_TEXT_LENGTH: usize = 4000;
 
 /// The number of random programs in the corpus.

@@ -5,10 +5,10 @@ use arbitrary::{Result, Unstructured};
 /// The tokens that a mutation may insert, in libFuzzer's dictionary format.
 const WORDS: &str = include_str!("../../tests/mutants/words.dict");
 
-/// The maximum number of characters. Longer texts are truncated.
+/// The maximum number of characters in a mutant. Longer mutants are truncated.
 const MAX_MUTANT_LENGTH: usize = 20_000;
 
-/// Picks a text and applies a few mutations to it.
+/// Picks a text from the corpus and applies a few mutations to it.
 pub(super) fn mutant(choices: &mut Unstructured<'_>, corpus: &[String]) -> Result<String> {
     let mut text = choices.choose(corpus)?.clone();
     for _ in 0..*choices.choose(&[1, 1, 1, 2, 2, 4])? {
@@ -129,7 +129,7 @@ fn block_end(lines: &[&str], start: usize) -> usize {
 }
 
 /// Removes or copies an equation with its body, inserts an equation from `other`, or repeats a line up to 80 times and
-/// appends as many closing braces, which may nest it deeply.
+/// appends the same number of closing braces, which creates deeply nested bodies if the line opens one.
 fn mutate_lines(choices: &mut Unstructured<'_>, text: &str, other: &str) -> Result<String> {
     let mut all: Vec<&str> = text.lines().collect();
     let others: Vec<&str> = other.lines().collect();

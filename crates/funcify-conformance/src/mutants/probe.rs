@@ -20,7 +20,7 @@ use crate::runner::MODES;
 pub enum Reached {
     /// The text does not parse, or a type rule rejects it.
     Refused,
-    /// The text parses, and the checker rejects it.
+    /// The text parses, but `Graph::check` rejects the program.
     Unsound,
     /// The program is sound, but did not run because its arguments would be too large.
     Checked,
@@ -36,7 +36,7 @@ pub const MEMORY_BUDGET: u64 = 64 << 20;
 /// The time limit of a run.
 const TIME_LIMIT: Duration = Duration::from_millis(100);
 
-/// The maximum number of ops of a program that is differentiated.
+/// The maximum number of ops of a program that is differentiated and batched.
 const MAX_OPS: usize = 150;
 
 /// The maximum total number of elements in the arguments of a program.
@@ -55,7 +55,7 @@ pub fn set_up() {
     }));
 }
 
-/// Runs all checks on a text. Returns the stage that it reached, or a description of the failure.
+/// Runs all checks on a text. Returns the stage that the text reached, or a description of the failure.
 pub fn probe(text: &str, seed: u64) -> Result<Reached, String> {
     catch_unwind(AssertUnwindSafe(|| examine(text, seed))).unwrap_or_else(|_| {
         let panic = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -113,7 +113,8 @@ fn check_round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
     if again != printed { Err(format!("printed again, it differs:\n{printed}\n{again}")) } else { Ok(()) }
 }
 
-/// Returns arguments for the program, with sizes below 5 for its symbols, or `None` if they would be too large.
+/// Returns arguments for the program, with sizes below 5 for its symbols, or `None` if the arguments would be too
+/// large.
 fn small_arguments(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
     let mut sizes = Sizes::new();
@@ -140,7 +141,7 @@ fn is_stopped(error: &Error) -> bool {
 }
 
 /// Runs the program with the reference evaluator, and on the reference backend with both loop strategies. Compares the
-/// results.
+/// results, and returns the stage that the program reached.
 fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     let expected = Cancellation::after(TIME_LIMIT).scope(|| evaluate(graph, inputs));
     if let Err(error) = &expected {
@@ -176,7 +177,7 @@ fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     Ok(if expected.is_ok() { Reached::Ran } else { Reached::Stopped })
 }
 
-/// Returns the rewrite rules that preserve results bit for bit.
+/// Returns rewrite options that disable the rules that reassociate sums. The other rules preserve results bit for bit.
 fn exact_rules() -> RewriteOptions {
     let reordering = RULES.iter().filter(|rule| rule.reorders_sums);
     reordering.fold(RewriteOptions::new(), |rewrites, rule| rewrites.without(rule.name))
@@ -190,7 +191,8 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // An associative scan combines pairs of rows, and twice the size of a row may exceed 64 bits.
+        // An associative scan combines pairs of rows. The size of a pair may not fit in 64 bits, even if the size of a
+        // row does.
         _ => error.to_string().contains("sizes are 64-bit integers"),
     }
 }

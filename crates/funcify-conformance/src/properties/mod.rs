@@ -73,8 +73,8 @@ pub fn check(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject::new(program)?)
 }
 
-/// Checks the fast properties of a program, and the slow ones only for a sample of programs. More programs can then be
-/// checked in the same time.
+/// Like [`check`], but runs the slow checks only for a sample of programs, so that more programs can be checked in the
+/// same time.
 ///
 /// The values, text, execution modes, lanes, and first derivatives (forward and reverse) are checked for every program.
 /// Each gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the
@@ -163,7 +163,7 @@ impl<'a> Subject<'a> {
         float_inputs(&self.graph)
     }
 
-    /// Returns whether the graph has float inputs and float outputs.
+    /// Returns whether the graph has at least one float input and one float output.
     fn is_differentiable(&self) -> bool {
         let graph = &self.graph;
         !self.float_inputs().is_empty() && graph.outputs().iter().any(|output| graph.ty(output.value).dtype.is_float())
@@ -188,7 +188,7 @@ fn is_finite(tensor: &HostTensor) -> bool {
     !tensor.dtype().is_float() || tensor.scalars().all(|scalar| scalar.as_f64().is_finite())
 }
 
-/// Unwraps the result of a transformation, and checks that it is sound and that its text round-trips.
+/// Unwraps the graph that a transformation returned, and checks that the graph is sound and that its text round-trips.
 fn check_derived(property: &'static str, graph: &Graph, of: funcify::Result<Graph>) -> Checked<Graph> {
     let derived = of.map_err(|error| failure(property, graph, &error))?;
     check_graph(property, &derived)?;
@@ -242,7 +242,7 @@ fn check_apply_twice(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked 
 }
 
 /// Checks that a backend returns the results of the reference evaluator for the program and its gradient, in every
-/// mode. Skips programs with types that the device does not support.
+/// mode. Skips programs with types that the backend does not support.
 pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<Tally> {
     let mut tally = Tally::default();
     let mut subject = Subject::new(program)?;
@@ -293,8 +293,8 @@ fn check_modes(
     Ok(())
 }
 
-/// Checks that outputs agree. The tolerance is relative to the largest element of each output, or to 1 if all elements
-/// are smaller.
+/// Checks that outputs have the expected types and values. The tolerance is relative to the largest element of each
+/// output, or to 1 if all elements are smaller.
 fn check_equal(
     property: &'static str,
     graph: &Graph,
@@ -315,7 +315,8 @@ fn check_equal(
     Ok(())
 }
 
-/// Checks the derivatives of a program, and then recursively the derivatives of one of them.
+/// Checks the derivatives of a program and, for some programs, recursively the derivatives of its gradient or of its
+/// forward-mode derivative.
 fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
     let graph = subject.graph.clone();
     let wrt = subject.float_inputs();
@@ -328,7 +329,8 @@ fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) 
         _ => ["third jvp", "third vjp", "third differences"],
     };
     let values = subject.run("evaluation", &graph)?;
-    // Differentiating nested segments repeatedly leads to large programs, so higher levels use other policies.
+    // Differentiating nested segments repeatedly leads to large programs, so higher levels use only the first three
+    // policies.
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
     let jvp = check_derived(forward, &graph, graph.jvp(..))?;
     let vjp = check_derived(reverse, &graph, graph.vjp(.., options(&policy)))?;

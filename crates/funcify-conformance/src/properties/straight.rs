@@ -23,7 +23,7 @@ pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> C
     }
     let graph = subject.graph.clone();
     let straight = check_derived("straight", &graph, graph.straight(&arguments))?;
-    // The straight-line program keeps calls, because they have custom derivative rules.
+    // The straight-line program keeps `Call` ops, because they have custom derivative rules.
     let stays = |node: &&Node| !node.op.bodies().is_empty() && !matches!(node.op, Op::Call(_));
     if let Some(node) = straight.nodes().iter().find(stays) {
         let reason = format!("`{}` must not occur in a straight-line program\nin\n{straight}", node.op.name());
@@ -55,7 +55,7 @@ fn check_derivatives(
     };
     let (of_graph, of_straight) = match (derive(graph), derive(straight)) {
         (Ok(of_graph), Ok(of_straight)) => (of_graph, of_straight),
-        // The nonlinear rule belongs to a branch or a step that does not run, so only the original program is
+        // If a nonlinear derivative rule belongs to a branch or a step that does not run, only the original program is
         // rejected.
         (Err(Error::NoDerivative { .. }), _) if is_forward && level == 1 && subject.program.rules == Rules::Any => {
             tally.count("not linear");

@@ -33,7 +33,7 @@ pub enum At {
 pub struct Defined {
     /// The name of the function.
     pub function: &'static str,
-    /// The index of the differentiated operand, for each order of differentiation.
+    /// The index of the differentiated operand, for each differentiation in turn.
     pub by: &'static [usize],
     /// The float types that can represent the points and the derivatives.
     pub dtypes: &'static [DType],
@@ -162,7 +162,7 @@ const WIDE: &[DType] = &[DType::F64];
 const RANGE_OF_F32: &[DType] = &[DType::BF16, DType::F32];
 const HALF: &[DType] = &[DType::F16];
 const PRECISE: &[DType] = &[DType::F32, DType::F64];
-/// 1 / (2 * sqrt(2)).
+/// The second derivative of `hypot(x, y)` with respect to `x` at (1, 1), which is 1 / (2 * sqrt(2)).
 const HYPOT_SECOND_DERIVATIVE: f64 = 0.353_553_390_593_273_8;
 
 const fn defined(

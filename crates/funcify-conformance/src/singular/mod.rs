@@ -44,7 +44,7 @@ const MODERATE: [f64; 31] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0, 1e5, 1e10, -0.0, -1e-300,
     -1e-100, -1e-8, -1e-3, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -3.0, -5.0, -100.0, -1e5,
 ];
-/// Numbers whose error function does not round to 1.
+/// Numbers at which the error function does not round to 1 or -1.
 const SMALL: [f64; 21] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, -1e-300, -1e-100, -1e-8, -1e-3, -0.25, -0.5, -1.0,
     -2.0, -3.0, -4.0,
@@ -159,7 +159,7 @@ const COMPOSITIONS: &[Elementwise] = &[
     binary("scatter_mul", |x| scatter_second(x, ScatterMode::Mul)),
 ];
 
-/// Scatters the second operand into the first, combining each pair of elements.
+/// Scatters the second operand into the first, combining each pair of elements according to `mode`.
 fn scatter_second(x: &[Value], mode: ScatterMode) -> Value {
     let rows = x[0].unsqueeze(0);
     let indices = constant(HostTensor::from([0i64])).unsqueeze(1).broadcast_to(rows.shape());

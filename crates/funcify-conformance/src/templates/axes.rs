@@ -76,7 +76,7 @@ fn combine(draft: &Draft<'_, '_>, one: Value, other: Value) -> Value {
     }
 }
 
-/// Applies an op along one or two axes.
+/// Applies a random op along one or two axes.
 fn op_on_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     let axis = draft.below(4) as i64;
     let other = (axis + 1 + draft.below(3) as i64) % 4;

@@ -24,7 +24,8 @@ pub struct Campaign {
     /// The folder for programs with wrong results, which are written as text with their inputs. If `None`, no files are
     /// written.
     pub folder: Option<PathBuf>,
-    /// A function that returns the transformations that were applied to the current thread's plans since its last call.
+    /// A function that returns the transformations that were applied to the current thread's plans since the previous
+    /// call.
     pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 
@@ -37,7 +38,7 @@ pub struct Summary {
     pub refused: usize,
     /// The number of runs whose results were compared.
     pub runs: usize,
-    /// The number of those runs in which a loop was compiled.
+    /// The number of compared runs in which a loop was compiled.
     pub compiled: usize,
     /// The number of skipped comparisons, by reason.
     pub skipped: BTreeMap<&'static str, usize>,

@@ -11,7 +11,7 @@ use super::*;
 use crate::case::ExpectedOutput;
 use crate::compare::compare;
 
-/// A backend, and the options with which programs run on it.
+/// A backend, and the options for running programs on it.
 #[derive(Clone)]
 pub struct Subject {
     /// The subject's name.
@@ -33,7 +33,7 @@ impl Subject {
     }
 }
 
-/// A stage in checking a program.
+/// A stage of a check: the program itself, or a program derived from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// The program itself.
@@ -78,7 +78,7 @@ pub struct Fault {
 pub struct Outcome {
     /// The number of runs whose results were compared.
     pub runs: usize,
-    /// The number of those runs in which a loop was compiled.
+    /// The number of compared runs in which a loop was compiled.
     pub compiled: usize,
     /// The number of skipped comparisons, by reason.
     pub skipped: BTreeMap<&'static str, usize>,
@@ -110,11 +110,11 @@ pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) ->
     (0..graph.inputs().len()).map(|index| inputs[graph.input_name(index)].clone()).collect()
 }
 
-/// The number of additional argument sets used to confirm a difference. A difference with only one set may mean that
-/// rounding changed the outcome of a comparison in the program.
+/// The number of additional argument sets used to confirm a difference. A difference that occurs only with the original
+/// arguments may arise because rounding changed the outcome of a comparison in the program.
 const CONFIRMING_INPUTS: u64 = 3;
 
-/// Checks a program. `seed` determines the arguments and the derivatives to check.
+/// Checks a program on each subject. `seed` determines the arguments and the derivatives to check.
 pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
     let runs = match catch_unwind(AssertUnwindSafe(|| build_runs(program, seed, seed, &mut outcome.skipped))) {
@@ -223,8 +223,8 @@ pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Returns the runs for a program and its derivatives. Omits the runs for which the reference evaluator fails or
-/// returns large or non-finite results.
+/// Returns the runs for a program and the programs derived from it. If the reference evaluator fails or returns large
+/// or non-finite results, omits the run and counts it in `skipped`.
 fn build_runs(
     program: &TemplateProgram,
     seed: u64,
@@ -286,7 +286,8 @@ impl SeededProgram<'_> {
         has_floats && forward.expected.iter().any(|output| output.ty.dtype.is_float())
     }
 
-    /// Differentiates the graph of a run. Adds cotangents for the graph's float results to the arguments.
+    /// Differentiates the graph of a run in reverse mode. Adds cotangents for the graph's float results to the
+    /// arguments.
     fn derivative(&self, of: &Run, stage: Stage) -> Result<Run, &'static str> {
         let policies = [CheckpointPolicy::Recompute, CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots];
         let policy = policies[(splitmix64(self.seed ^ 0xabc) % 3) as usize].clone();
@@ -346,8 +347,8 @@ const MAX_RESULT: f64 = 1e4;
 /// The tolerance for programs whose floats are all f64.
 pub(super) const F64_TOLERANCE: f64 = 1e-9;
 
-/// Returns the tolerance for differences due to reassociation, relative to the largest result. It depends on the
-/// narrowest float type in the program.
+/// Returns the tolerance for differences due to reassociation, relative to the largest result. The tolerance depends on
+/// the narrowest float type in the program.
 fn tolerance(graph: &Graph, dtype: DType) -> f64 {
     if !dtype.is_float() {
         return 0.0;

@@ -2,9 +2,9 @@
 //!
 //! Rules of the planner: both branches of a `cond` write their results to the same registers (`choice`). If the index
 //! of a `cond` or `switch` is static, or if there is only one branch, only the selected branch is planned. After a
-//! branch, the planner discards its knowledge of packed and laid-out operands (`forget`). A loop with an early exit
-//! reserves rows for its maximum number of steps and counts the steps that run (`steps_until`). Cumulative reductions
-//! become loops.
+//! branch, the planner drops the branch's cache entries for packed and laid-out operands (`forget`). A loop with an
+//! early exit reserves rows for its maximum number of steps and counts the steps that run (`steps_until`). Cumulative
+//! reductions become loops.
 
 use funcify::ops::ReduceKind;
 use funcify::{DType, Value, checkpoint, cond, constant, scan_until_with, scan_with, switch, while_loop_bounded};
@@ -148,7 +148,7 @@ pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => y.sum(..) * 0.25,
         });
     }
-    // A second loop has the same trip count.
+    // A second loop over a trace of the first one has the same trip count.
     if draft.one_in(3) {
         let row = sizes_of(start);
         let first = ys[0];

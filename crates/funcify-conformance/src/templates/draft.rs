@@ -8,7 +8,7 @@ use funcify::{Shape, custom_vjp};
 use super::fill::Fill;
 use super::*;
 
-/// A program under construction. All methods take `&self`, so that closures for bodies can share it.
+/// A program under construction. Its methods take `&self`, so that the closures for bodies can share a draft.
 pub(super) struct Draft<'a, 'b> {
     choices: RefCell<&'a mut Choices>,
     builder: &'b Builder,
@@ -145,7 +145,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Returns some or all elements in another order or shape, usually as a view whose elements are not contiguous.
+    /// Returns elements of a value in another order or shape, usually as a view that is not contiguous.
     pub(super) fn view(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -162,7 +162,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Converts a value to the given shape.
+    /// Converts a value to the given shape by reshaping, broadcasting or summing it.
     pub(super) fn fit(&self, value: Value, shape: &[usize]) -> Value {
         let Some(own) = shape_of(value) else { return value };
         if own == shape {

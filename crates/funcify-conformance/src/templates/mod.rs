@@ -1,5 +1,5 @@
-//! Random programs built from the rules of the CPU engine's planner. For each transformation of a compiled loop, some
-//! programs just satisfy its condition, and others just violate it.
+//! Random programs that exercise the rules of the CPU engine's planner. For each transformation of a compiled loop,
+//! some programs just satisfy its condition, and others just violate it.
 //!
 //! These conditions depend on sizes and on the order of reads and writes. The programs therefore read values before,
 //! during and after the step that changes them: in the body, in a trace, after the loop and in other loops, directly
@@ -94,7 +94,7 @@ pub struct TemplateProgram {
 }
 
 impl TemplateProgram {
-    /// Builds the program that the choices determine, from the family with this index.
+    /// Builds a program of the family with this index, as determined by the choices.
     ///
     /// # Errors
     /// Returns the error of [`Graph::build`] if the choices do not form a valid program.
@@ -163,7 +163,7 @@ fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fi
         let (mut rows, mut fixed) = (rows.into_iter(), fixed.iter().copied());
         let next = |index: usize| if is_row(index) { rows.next() } else { fixed.next() };
         let mut given: Vec<Value> = (0..requested_inputs.len()).filter_map(next).collect();
-        // The first float must depend on the outer carry.
+        // If the first value has the type of the outer carry, it must depend on this carry.
         if let Some(first) = given.first_mut().filter(|first| first.dtype() == dtype) {
             *first = *first + carry * 0.25;
         }

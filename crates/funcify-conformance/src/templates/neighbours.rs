@@ -1,10 +1,11 @@
 //! Draws stencils: rotated, shifted, padded and joined tensors, which a body reads in place, and folds of short axes.
 //!
 //! Rules of the planner: a concatenation or a padded tensor that an elementwise op reads stays in parts if it has at
-//! least 4096 floats or 256 integers (`is_read_in_place`), unless its memory is assigned. A body that reads parts runs
-//! once for each box that the ends of the parts delimit. If there are more than 64 boxes, or fewer than 128 lanes per
-//! box on average, the parts are copied instead (`boxes`). All parts have the type of the whole tensor. A value that
-//! only a fold of at most 64 elements reads is written in the order in which the fold reads it (`order_of_fold`).
+//! least 4096 floats or 256 integers (`is_read_in_place`), unless its memory location is already fixed. The ends of the
+//! parts divide the output into boxes, and a body that reads the parts runs once for each box. If there are more than
+//! 64 boxes, or fewer than 128 lanes per box on average, the parts are copied instead (`boxes`). All parts have the
+//! type of the whole tensor. A value that only a fold of at most 64 elements reads is written in the order in which the
+//! fold reads it (`order_of_fold`).
 
 use funcify::{DType, Value, concat, scan_with, select};
 
@@ -47,7 +48,8 @@ pub(super) fn neighbours(draft: &Draft<'_, '_>) -> Vec<Value> {
         .collect()
 }
 
-/// Returns a value of the same shape with its elements moved along an axis.
+/// Rotates or shifts a value along a random axis. Fills the gap left by a shift with a constant or with elements of
+/// `other`.
 fn moved(draft: &Draft<'_, '_>, x: Value, other: Value) -> Value {
     let axis = draft.below(2);
     // If an earlier op was rejected, the shape may be unknown.

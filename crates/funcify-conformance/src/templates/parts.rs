@@ -1,12 +1,13 @@
 //! Draws programs with an axis that the planner can divide among threads.
 //!
-//! Rules of the planner: an axis is divided into parts if its indices do not depend on each other (`ParallelAxis`).
-//! For a sum over this axis, each part computes a partial sum. Partial sums may be added, moved, carried, and scaled
-//! by values that are the same in all parts. At the end they are combined (`Share`, `initial_share`, `sum_shares`). A
-//! nonlinear op on a partial sum rules the axis out. The axis becomes the innermost axis of loops if it has at least
-//! `min_lanes` indices, and if matrix products have at most `MAX_TERMS` terms (`innermost.rs`). A program is divided
-//! if its estimated time is at least `MIN_NS_FOR_THREADS`. The parts have at least `MIN_ROWS_PER_PART` rows, or at most
-//! `MAX_ELEMENTS_PER_PART` elements.
+//! Rules of the planner: an axis is divided into parts if its indices do not depend on each other (`ParallelAxis`). For
+//! a sum over this axis, each part computes a partial sum. Partial sums may be added, moved, carried, and scaled by
+//! values that are the same in all parts. The partial sums are combined at the end (`Share`, `initial_share`,
+//! `sum_shares`). A nonlinear op on a partial sum rules out the division of this axis. The axis becomes the innermost
+//! axis of loops if it has at least `min_lanes` indices, and if matrix products have at most `MAX_TERMS` terms
+//! (`innermost.rs`). A program is divided if its estimated time is at least `MIN_NS_FOR_THREADS`. In programs with
+//! matrix products, each part has at least `MIN_ROWS_PER_PART` rows. In other programs without batches of matrices, the
+//! values of a part have at most `MAX_ELEMENTS_PER_PART` elements where possible.
 
 use super::draft::{Draft, shape_from, sizes_of};
 use super::*;
@@ -89,7 +90,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws a single sum, and one or two ops on it. Each op may rule out the parallel axis.
+/// Draws a single sum, and one or two ops on it. Each op may prevent the planner from dividing the axis.
 fn single_share(
     draft: &Draft<'_, '_>,
     (xs, start, scales, fixed): (Value, Value, Value, Value),

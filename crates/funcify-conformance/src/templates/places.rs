@@ -2,10 +2,10 @@
 //!
 //! Rules of the planner: a step writes its result directly into the trace if the op can write to any memory location
 //! (`place`), even through a reshape or a transpose of the trace. A trace that is an output or part of a concatenation
-//! is written directly to the final location (`Joins`). A carry that is also a y is read from the trace, and the first
-//! step is planned separately (`carry`, `all_steps`). If only steps read a concatenation of two tensors, the tensors
-//! stay separate (`is_read_by_steps`, `ends_of_parts`). If a buffer is never read as a whole, only its last rows are
-//! kept (`rows`), at most `MAX_ROWS_AT_HAND`.
+//! is written directly to the final location (`Joins`). A carry that is also a y is read from that y's trace, and the
+//! first step is planned separately (`carry`, `all_steps`). If only the steps of loops read a concatenation of two
+//! tensors, the tensors stay separate (`is_read_by_steps`, `ends_of_parts`). If a buffer is never read as a whole, only
+//! its last rows are kept (`rows`), at most `MAX_ROWS_AT_HAND`.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
@@ -42,7 +42,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
     let mut traces: Vec<Value> = ys.clone();
     for _ in 0..1 + draft.below(3) {
         let trace = traces[draft.below(traces.len())];
-        // If an earlier op was rejected, the trace may have no rows.
+        // If an earlier op was rejected, the trace may have an unknown shape or rank 0.
         let Some(own) = shape_of(trace).filter(|own| !own.is_empty()) else { continue };
         let value = match draft.below(11) {
             0 => trace,

@@ -2,18 +2,17 @@
 //!
 //! Rules of the planner: a product is delayed until the planner knows what is added to it and which function is applied
 //! to the sum. The sum may consist of one initial value and up to `MAX_FACTORS` products (`sum`, `finish`). The operand
-//! that changes less often is packed, and the other one is read row by row (`factors`). If both operands change in each
-//! step, the product becomes a sum of elementwise products (`emit_as_folds`). A reshape of a product is delayed with
-//! the product (`reshape`). An outer product is delayed until it is added to a value (`Outer`). Matrices that no step
-//! changes are packed once (`packed`). An elementwise product is delayed until a sum, a difference, an exponential or a
-//! reduction uses it (`ElementProduct`).
+//! that changes less often is packed, and the other one is read row by row (`factors`). A product with a vector becomes
+//! a sum of elementwise products if both operands change in each step (`emit_as_folds`). A reshape of a product is
+//! delayed with the product (`reshape`). An outer product is delayed until it is added to a value (`Outer`). Matrices
+//! that no step changes are packed once (`packed`). An elementwise product is delayed until a sum, a difference, an
+//! exponential or a reduction uses it (`ElementProduct`).
 
 use funcify::{Value, cond, scan_with};
 
 use super::draft::{Draft, shape_of};
 
-/// The sizes of rows, contracted axes and columns: below, at and above the size of a SIMD vector and of a packed
-/// panel.
+/// The sizes of the axes of matrices: below, at and above the size of a SIMD vector and of a packed panel.
 const SIZES: [usize; 10] = [3, 2, 1, 4, 5, 8, 9, 16, 17, 33];
 
 pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {

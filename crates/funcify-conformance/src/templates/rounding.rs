@@ -44,8 +44,8 @@ pub(super) fn results_explained_by_rounding(
 /// The names of the float types narrower than f64.
 const NARROW_TYPE_NAMES: [&str; 3] = ["bf16", "f16", "f32"];
 
-/// Evaluates the program in f64. Returns its results, with tolerances based on the error of the reference evaluator
-/// in narrower floats.
+/// Evaluates the program in f64. Returns its results, with tolerances based on the error of the reference evaluator in
+/// narrower floats, or `None` if the program cannot run in f64.
 fn expected_in_f64(
     text: &str,
     graph: &Graph,
@@ -67,7 +67,7 @@ fn expected_in_f64(
 
 /// Returns the expected outputs, with tolerances based on the effect of changing the inputs. For a tolerance up to
 /// `MAX_SINGLE_CHANGE`, one change with that effect is enough. A larger tolerance requires that every change has a
-/// large effect.
+/// large effect. Returns `None` if the program fails with changed inputs.
 fn expected_after_perturbation(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,

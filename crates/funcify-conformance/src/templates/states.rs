@@ -4,8 +4,8 @@
 //! carry (`Scope::state`, `emit_elementwise`). `dynamic_update` and `scatter` write to the carry in place
 //! (`state_or_copy`). Once nothing reads a carry any more, its memory is reused for its next value (`free_state`). An
 //! outer product is added to the carry in place, immediately or at the end of a strip of steps (`sink`). A carry that
-//! is also a row of a trace stays in the trace (`carry`). At the end of a step, values that a move would overwrite are
-//! saved first (`emit_moves`).
+//! is also a row of a trace stays in the trace (`carry`). At the end of a step, before carries are moved, the planner
+//! copies each value that a move would overwrite too early (`emit_moves`).
 
 use std::cell::RefCell;
 
@@ -133,7 +133,7 @@ fn counted(
     let body = |index: Value, states: Vec<Value>| {
         let rows: Vec<Value> = all.iter().map(|rows| rows.dynamic_index(0, index)).collect();
         let StepResults { next, ys } = step(draft, &states, &rows, fixed, updates);
-        // The loop has no trace, so its ys are added to a carry.
+        // The loop has no trace, so the first y of the step is added to a carry.
         let mut next = next;
         let shape = sizes_of(next[0]);
         next[0] = next[0] * 0.5 + draft.fit(ys[0], &shape) * 0.5;

@@ -67,7 +67,7 @@ pub(super) fn step(
         let other = if draft.one_in(2) { pick(&pool) } else { pick(rows) };
         ys.push(draft.read_with(from, other));
     }
-    // The next value of a carry may be an alias.
+    // The next value of a carry may be an alias of the computed value.
     if draft.one_in(6) {
         let index = draft.below(next.len());
         next[index] = draft.alias(next[index]);
@@ -161,7 +161,7 @@ fn position_index(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
 
 fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Value {
     let shape = sizes_of(base);
-    // If an earlier op was rejected, the carry may have no rows.
+    // If an earlier op was rejected, the carry may have rank 0.
     let Some(&size) = shape.first() else { return base };
     match draft.below(3) {
         0 => base.dynamic_update(0, other.slice(0, ..1), position_index(draft, row, size)),
@@ -174,7 +174,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
                 draft.pick(&[ScatterMode::Set, ScatterMode::Add, ScatterMode::Max, ScatterMode::Mul, ScatterMode::Min]);
             let places = stack(&[position_index(draft, row, size)], 0);
             let lanes: Vec<usize> = shape[1..].to_vec();
-            // All elements of a row have the same index.
+            // All elements of the row are scattered to the same index.
             let indices = places.reshape(shape_from(&vec![1; lanes.len() + 1]));
             let indices = indices.broadcast_to(shape_from(&[&[1], lanes.as_slice()].concat()));
             base.scatter(0, indices, other.slice(0, ..1) * 0.5, mode)
@@ -182,8 +182,8 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
     }
 }
 
-/// Picks a value with `size` elements among the carries, the rows and the computed values. If there is none, converts a
-/// row to a vector of this size.
+/// Picks a value with `size` elements among the carries, the rows and the computed values. If none has this size,
+/// converts a row to a vector of this size.
 fn outer_operand(draft: &Draft<'_, '_>, size: usize, states: &[Value], rows: &[Value], pool: &[Value]) -> Value {
     let fits = |value: &&Value| shape_of(**value).is_some_and(|shape| shape.iter().product::<usize>() == size);
     let all: Vec<&Value> = states.iter().chain(pool).chain(rows).filter(fits).collect();

@@ -1,10 +1,10 @@
 //! Draws loops whose steps add outer products to a carry.
 //!
 //! Rules of the planner: if a step only adds an outer product to a carry, and nothing else reads the carry, the
-//! additions are delayed to the end of a strip of steps (`sink`, `close_strips`). If the rows with the two vectors
-//! stay unchanged until then, the planner reads the vectors from these rows. Otherwise, it copies them for the strip,
-//! each view once (`copy_for_strip`). Rows of full buffers change, so they are always copied. A strip has at most
-//! `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the last strip has the remaining steps. Sums in a
+//! additions are delayed to the end of a strip of steps (`sink`, `close_strips`). If the rows that hold the two vectors
+//! stay unchanged until then, the planner reads the vectors from these rows. Otherwise, it copies the vectors for the
+//! strip, each view once (`copy_for_strip`). Rows of full buffers change, so they are always copied. A strip has at
+//! most `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the last strip has the remaining steps. Sums in a
 //! narrower float type are rounded in each step.
 
 use funcify::{Recurrence, Value, concat, scan_with};
@@ -76,7 +76,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         for sum in &sums[..sums.len() - half] {
             next_sums.push(add(*sum, &lefts, &rights));
         }
-        // The update is a single op, so it may overwrite the carry.
+        // The update is elementwise, so it may overwrite the carry.
         let name = if draft.one_in(2) { draft.alias(state) } else { state };
         let row = x.sum(..);
         let next = match draft.below(6) {

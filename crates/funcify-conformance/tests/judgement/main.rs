@@ -38,7 +38,7 @@ fn expected_results(case: &Case) -> Option<Vec<HostTensor>> {
     results.collect()
 }
 
-/// Adds `by` to the element at index `flat`.
+/// Adds `by` to the float at index `flat` of the flattened tensor.
 fn shift_element(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
     let mut index = 0;
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |_| {
@@ -50,8 +50,8 @@ fn shift_element(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
     })
 }
 
-/// Returns the manifest's absolute tolerance for an output: `y` has key `out.y`, and `tan_grad_x_2` has `hvp.x_2` or
-/// `hvp.x`.
+/// Returns the manifest's absolute tolerance for an output. The key for output `y` is `out.y`, and the key for
+/// `tan_grad_x_2` is `hvp.x_2` or `hvp.x`.
 fn atol(tolerance: &Tolerance, name: &str) -> f64 {
     const GROUPS: [(&str, &str); 5] =
         [("tan_tan_grad_", "grad3"), ("tan_grad_", "hvp"), ("grad_", "grad"), ("tan_", "jvp"), ("", "out")];
@@ -104,7 +104,8 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
     assert!(compared > 1000, "{compared} results");
 }
 
-/// Returns the status of a result that exceeds 1 by `off` ulps, where the reference evaluator returns 1.
+/// Returns the status of a case whose expected result is 1, if the backend returns a number that is larger by `off`
+/// ulps.
 fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     let graph = Graph::build("same", |g| g.input("x", format!("{}[2]", dtype.name()).as_str())).unwrap();
     let ones = HostTensor::from_fn(dtype, &[2], |_| Scalar::Float(1.0));

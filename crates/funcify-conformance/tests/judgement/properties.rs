@@ -14,7 +14,7 @@ use funcify_conformance::properties::{check, check_backend};
 
 use super::fake::Fake;
 
-/// The part of the op that is wrong.
+/// The part of [`Square`] that has an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
     Forward,
@@ -89,8 +89,8 @@ impl CustomOp for Square {
     }
 }
 
-/// Builds a program that applies the op with error `off`, outside or inside a loop. The seed determines the program's
-/// arguments.
+/// Builds a program that applies the op with error `off`, outside or inside a loop. The seed selects one of these two
+/// forms, and determines the program's arguments.
 fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     let op = Square { wrong, parts: (off * 1e12).round() as usize };
     let graph = Graph::build("squares", |g| {
@@ -106,8 +106,8 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     TestProgram { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
-/// Returns the properties that programs with an op of error `off` violate. Includes `none` if some program violates no
-/// property.
+/// Checks several programs that apply the op with error `off`. Returns the properties that these programs violate, and
+/// `none` if some program violates no property.
 fn failed_properties_of(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
         Ok(_) => "none",

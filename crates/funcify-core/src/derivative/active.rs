@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixpoint::fixpoint;
 
-/// Marks the float values that depend on an input in `wrt`. The analysis follows the operands of ops, and stops at ops
-/// that block derivatives, such as `stop_gradient`.
+/// Returns, for each value, `true` if it is a float that depends on an input in `wrt`. The analysis follows the
+/// operands of ops, and stops at ops that block derivatives, such as `stop_gradient`.
 pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
@@ -48,7 +48,7 @@ impl Op {
     }
 }
 
-/// Like [`Op::with_forward_rules`], but for a single body. `active` returns which of its inputs are active.
+/// Like [`Op::with_forward_rules`], but for a single body. `active` returns which inputs of the body are active.
 pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>) -> Result<Arc<Graph>, Failed> {
     if !has_rules(body) {
         return Ok(body.clone());

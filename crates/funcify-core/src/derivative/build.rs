@@ -109,7 +109,7 @@ pub fn grad<X: Tree>(xs: X, loss: impl FnOnce(X) -> Value) -> X {
     grad_with(GradOptions::new(), xs, loss)
 }
 
-/// Like [`grad`], with options.
+/// Like [`grad`], but takes options.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -183,7 +183,7 @@ pub fn vjp<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y, cotangents: impl FnO
     vjp_with(GradOptions::new(), xs, f, cotangents)
 }
 
-/// Like [`vjp`], with options.
+/// Like [`vjp`], but takes options.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -226,8 +226,8 @@ fn pull_back<X: Tree, Y: Tree>(
     (tree::rebuild(&ys, &values), tree::rebuild(&xs, &gradients))
 }
 
-/// A reverse sweep in progress. The function is recorded in a separate trace, which stays open until the cotangents of
-/// the results are known.
+/// A reverse sweep in progress. The differentiated function is recorded in a separate trace, which stays open until the
+/// cotangents of the results are known.
 struct Sweep<'a> {
     at: &'a Place,
     options: &'a GradOptions,
@@ -383,8 +383,8 @@ pub fn hvp<X: Tree>(xs: X, vs: X, loss: impl FnOnce(X) -> Value) -> X {
     jvp(xs, vs, |xs| grad_with(zeros, xs, loss)).1
 }
 
-/// Computes the Jacobian of `f`. Its shape is the shape of the result followed by the shape of `x`. Runs forward mode
-/// for all basis vectors in one batch.
+/// Computes the Jacobian of `f`. The shape of the Jacobian is the shape of the result followed by the shape of `x`.
+/// Runs forward mode for all basis vectors in one batch.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -435,7 +435,7 @@ pub fn hessian(x: Value, loss: impl FnOnce(Value) -> Value) -> Value {
 /// Returns the results of `f`. Reverse mode recomputes `f` in the backward pass instead of saving its intermediate
 /// values.
 ///
-/// `f` may return any [`Tree`]. Its inputs are the values that it captures.
+/// `f` may return any [`Tree`]. The inputs of `f` are the values that it captures.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -451,8 +451,8 @@ pub fn checkpoint<Y: Tree>(f: impl Fn() -> Y) -> Y {
     switch(constant(HostTensor::scalar(0i64)), [&f])
 }
 
-/// Traces `f` with the given leaves as parameters. Returns its graph and its result. The inputs of the graph are the
-/// leaves, followed by the captured values.
+/// Traces `f` with the given leaves as parameters. Returns the traced graph and the result of `f`. The inputs of the
+/// graph are the leaves, followed by the captured values.
 pub(super) fn trace_function<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[(String, Value)],

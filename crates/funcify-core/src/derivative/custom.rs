@@ -23,14 +23,14 @@ const COMPARED_RULES: usize = 2;
 
 /// Applies `function` to `xs`, with a custom reverse rule instead of its derivative, like JAX's `custom_vjp`.
 ///
-/// When the call is differentiated, `forward` runs instead of `function`. It returns the same results together with
+/// When the call is differentiated, `forward` runs instead of `function`, and returns the same results together with
 /// residuals. `backward` receives the residuals and the cotangents of the results, and returns the cotangents of `xs`.
 /// All three closures are traced immediately.
 ///
 /// A rule may call its own function, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`. The inner
-/// call has the same rule, in derivatives of every order. It is recognised by its source line and by the graph of the
-/// function. The rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
-/// not capture values of the enclosing graph.
+/// call has the same rule, in derivatives of every order. The inner call is recognised by its source line and by the
+/// graph of the function. The rule is traced twice, and it is an error if the two traces differ. Such a function and
+/// its rule must not capture values of the enclosing graph.
 ///
 /// - `xs`, the results and the residuals can be any [`Tree`]s, with leaves of any dtype. The results of `forward`
 ///   must have the same structure and types as the results of `function`. No result may have a size that only a loop
@@ -282,7 +282,8 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Adds the call with `rule`. Its last operands are the captured values of the function and of the rule.
+    /// Adds the call with `rule`. The last operands of the call are the captured values of the function and of the
+    /// rule.
     fn call(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let arguments = self.leaves.len();
         let values = self.leaves.iter().map(|(_, value)| *value);
@@ -291,7 +292,8 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         emit_at(call, &operands, self.at.site)
     }
 
-    /// Builds a tree with the structure of `of`: the given derivatives at float leaves, and zeros at the other leaves.
+    /// Builds a tree with the structure of `of`, with the given derivatives at float leaves and zeros at the other
+    /// leaves.
     fn derivatives<T: Tree>(&self, of: &T, types: &NamedTypes, given: &[Value]) -> T {
         let mut given = given.iter().copied();
         at_site(self.at.site, || {
@@ -303,7 +305,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         })
     }
 
-    /// Checks that a rule returns the same structure as the function.
+    /// Checks that the results of a rule have the same structure as those of the function.
     fn check_structure(&self, component: &str, expected: &NamedTypes, found: &[(String, Value)]) {
         if !found.iter().any(|(_, value)| value.is_failed()) {
             let fix = "return values with the structure of the function's results";

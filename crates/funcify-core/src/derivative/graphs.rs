@@ -9,7 +9,7 @@ use super::*;
 use crate::graph::fresh_symbol;
 use crate::tree::Named;
 
-/// The differentiated inputs, given as names, or as `..` for all inputs of a float type.
+/// The inputs with respect to which a graph is differentiated: names, or `..` for all inputs of a float type.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -54,8 +54,9 @@ impl From<&[&str]> for Wrt {
 }
 
 impl Graph {
-    /// Returns the gradient graph. It has the same inputs, and an output `grad_x` for each input `x` in `wrt`. The
-    /// loss is the graph's only output, or the output selected by [`GradOptions::of`]. It must be a float scalar.
+    /// Returns a graph that computes the gradient of a loss. It has the inputs of this graph, and an output `grad_x`
+    /// for each input `x` in `wrt`. The loss is the only output of this graph, or the output selected by
+    /// [`GradOptions::of`]. It must be a float scalar.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -111,11 +112,11 @@ impl Graph {
         })
     }
 
-    /// Returns the graph of the vector-Jacobian product. It has an additional input `ct_y` for each output `y` of a
-    /// float type, and an additional output `grad_x` for each input `x` in `wrt`.
+    /// Returns this graph extended by the vector-Jacobian product. It has an additional input `ct_y` for each output
+    /// `y` of a float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
-    /// If a size of `y` is known only after a loop has run, `ct_y` has a separate symbol for that size. Then `ct_y`
-    /// must be at least as long as `y` along that axis; the excess rows are ignored.
+    /// If the size of an axis of `y` is known only after a loop has run, that axis of `ct_y` has a symbolic size of its
+    /// own. It must be at least as long as the axis of `y`; the excess elements are ignored.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -147,9 +148,9 @@ impl Graph {
         })
     }
 
-    /// Returns the graph of the Jacobian-vector product. It has an additional input `tan_x` for each input `x` in
-    /// `wrt`, and an additional output `tan_y` for each output `y` of a float type. An output that does not depend on
-    /// these inputs has a zero tangent.
+    /// Returns this graph extended by the Jacobian-vector product. It has an additional input `tan_x` for each input
+    /// `x` in `wrt`, and an additional output `tan_y` for each output `y` of a float type. An output that does not
+    /// depend on these inputs has a zero tangent.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -185,10 +186,10 @@ impl Graph {
         })
     }
 
-    /// Returns the graph of the Hessian-vector product: the derivative of the gradient of the graph's loss along a
-    /// vector. Does not build the Hessian. The graph has an additional input `tan_x` and an output `hvp_x` for each
-    /// input `x` in `wrt`. The loss is selected as in [`grad`](Graph::grad). The product is zero for an input that the
-    /// loss does not depend on.
+    /// Returns a graph that computes the Hessian-vector product, the derivative of the loss's gradient along a vector,
+    /// without building the Hessian. It has the inputs of this graph, followed by an input `tan_x` for each input `x`
+    /// in `wrt`. Its outputs are `hvp_x` for the same inputs. The loss is selected as in [`grad`](Graph::grad). The
+    /// product is zero for an input that the loss does not depend on.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -219,9 +220,9 @@ impl Graph {
         Ok(product.with_outputs(outputs).pruned())
     }
 
-    /// Returns the graph of the Jacobians. It has the same inputs, and an output `jac_y_x` for each output `y` of a
-    /// float type and each input `x` in `wrt`. The shape of `jac_y_x` is the shape of `y` followed by the shape of
-    /// `x`. The Jacobian is zero if `y` does not depend on `x`.
+    /// Returns a graph that computes Jacobians. It has the inputs of this graph, and an output `jac_y_x` for each
+    /// output `y` of a float type and each input `x` in `wrt`. The shape of `jac_y_x` is the shape of `y` followed by
+    /// the shape of `x`. The Jacobian is zero if `y` does not depend on `x`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -259,9 +260,10 @@ impl Graph {
         })
     }
 
-    /// Returns the graph of the Hessian of the loss. It has an output `hess_x_w` for each pair of inputs `x` and `w`
-    /// in `wrt`. The shape of this output is the shape of `x` followed by the shape of `w`. The loss is selected as in
-    /// [`grad`](Graph::grad). The Hessian is zero for an input that the loss does not depend on.
+    /// Returns a graph that computes the Hessian of the loss. It has the inputs of this graph, and an output `hess_x_w`
+    /// for each pair of inputs `x` and `w` in `wrt`. The shape of this output is the shape of `x` followed by the shape
+    /// of `w`. The loss is selected as in [`grad`](Graph::grad). The Hessian is zero for an input that the loss does
+    /// not depend on.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -382,8 +384,8 @@ impl Graph {
         named
     }
 
-    /// Returns the type of the cotangent input for an output of type `ty`. Each dimension that the inputs do not
-    /// determine becomes a new symbol. `rows` holds the dimensions replaced so far, each with its new symbol, so that
+    /// Returns the type of the cotangent input for an output of type `ty`. Each dimension with a symbol that occurs in
+    /// no input becomes a new symbol. `rows` holds the dimensions replaced so far, each with its new symbol, so that
     /// equal dimensions get the same symbol.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {
@@ -405,7 +407,7 @@ impl Graph {
     }
 }
 
-/// Adds an input for a tangent or a cotangent, with a unique name.
+/// Adds an input for a tangent or a cotangent. If another input is called `name`, a number is appended to the name.
 fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
     tracer::input(&free_name(name, tracer::has_input), ty.clone(), false, at.site)
 }
@@ -417,7 +419,7 @@ fn fitted(value: Value, ty: &TensorType) -> Value {
     axes.into_iter().fold(value, |value, axis| value.slice(axis as i64, Dim::from(0)..ty.shape[axis].clone()))
 }
 
-/// Returns `name`, or appends the first number that makes it unique: `tan_x`, `tan_x_2`, `tan_x_3`.
+/// Returns `name` if it is not taken. Otherwise, appends the first number that makes it unique: `tan_x_2`, `tan_x_3`.
 pub(super) fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number: usize| format!("{name}_{number}"));
     std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).expect("the numbers never run out")

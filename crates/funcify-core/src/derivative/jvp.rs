@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Adds the live nodes of `graph`, and their tangents, to the open trace. Returns the outputs.
+/// Adds the live nodes of `graph`, and the tangents of their results, to the open trace. Returns the outputs with their
+/// tangents.
 pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).walk_live(|_, node, operands| {
@@ -25,7 +26,7 @@ fn jvp_node(op: &Op, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(results)
 }
 
-/// Returns each value, followed by its tangent if it has one.
+/// Iterates over the values, each followed by its tangent if it has one.
 fn values(duals: &[Dual]) -> impl Iterator<Item = Value> {
     duals.iter().flat_map(|dual| [Some(dual.primal), dual.tangent]).flatten()
 }

@@ -1,14 +1,15 @@
 //! Transposes programs that are linear in some of their inputs.
 //!
-//! Reverse mode of a linear program is its transpose, and does not depend on the point of linearisation. The linear
-//! inputs therefore need no values: they are parameters of a body, and no node of the finished transpose uses them.
-//! If a node does use a linear input, the derivative depends on the point, and the program is not linear.
+//! Applying reverse mode to a linear program yields its transpose, which does not depend on the values of the linear
+//! inputs. While the transpose is traced, these inputs are therefore parameters without values. If a node of the
+//! finished transpose uses one of them, the derivative depends on its value, and the program is not linear.
 
 use super::*;
 
-/// The transpose of a graph.
+/// The transpose of a graph with respect to some of its inputs, the linear ones.
 pub(super) struct Transpose {
-    /// The transposed graph. Its inputs are the parameters, followed by the captured values of the open trace.
+    /// The transposed graph. Its inputs are the `params` of [`Transpose::of`], followed by the values that it captures
+    /// from the enclosing graph (`captures`).
     pub(super) graph: Graph,
     pub(super) captures: Vec<Value>,
     /// For each linear input, `true` if it receives a cotangent. The outputs of `graph` are these cotangents.
@@ -16,9 +17,10 @@ pub(super) struct Transpose {
 }
 
 impl Transpose {
-    /// Transposes `graph` with respect to the inputs that are `None` in `inputs`. `cotangents` receives the values of
-    /// the parameters and returns the cotangents of the outputs. Returns `None` if the derivative shows that the graph
-    /// is not linear in these inputs. Does not detect discontinuities, such as the jump of `sign`.
+    /// Transposes `graph` with respect to the inputs that are `None` in `inputs`. `params` are the names and types of
+    /// the parameters of the transpose. `cotangents` receives their values and returns the cotangents of the outputs of
+    /// `graph`. Returns `None` if the derivative shows that the graph is not linear in these inputs. Does not detect
+    /// discontinuities, such as the jump of `sign`.
     pub(super) fn of(
         graph: &Graph,
         inputs: &[Option<Value>],
@@ -53,8 +55,8 @@ impl Transpose {
 }
 
 /// Adds the transpose of `graph`, with respect to the inputs that are `None` in `inputs`, to the open trace. Returns
-/// the cotangents of these inputs for given cotangents of the outputs. The entry of an input that receives no cotangent
-/// is `None`. Returns `None` instead of the list if the graph is not linear in these inputs.
+/// the cotangents of these inputs, computed from the `cotangents` of the outputs; the entry of an input that receives
+/// no cotangent is `None`. Returns `None` if the graph is not linear in these inputs.
 pub(crate) fn emit_transpose(
     graph: &Graph,
     inputs: &[Option<Value>],

@@ -18,7 +18,7 @@ pub(super) struct Split {
     /// The derivative, which maps tangents of the inputs in `wrt` and values of the forward pass to tangents of the
     /// outputs.
     graph: Graph,
-    /// The values of the graph that are computed once and saved.
+    /// The values of `graph` that are computed once and saved as residuals.
     saved: Vec<ValueId>,
     /// For each node, `true` if it is computed once per tangent.
     per_tangent: Vec<bool>,
@@ -27,7 +27,7 @@ pub(super) struct Split {
     depends_on_inputs: Vec<bool>,
 }
 
-/// The results of [`Split::record`].
+/// A recorded graph and its derivative, returned by [`Split::record`].
 pub(super) struct RecordedSplit {
     /// The outputs of the recorded graph.
     pub(super) outputs: Vec<Value>,
@@ -76,7 +76,7 @@ impl Split {
     }
 
     /// Splits a transpose whose first `tangents` inputs are the tangents. Adds the nodes that do not depend on the
-    /// tangents to the open trace, and returns the saved values.
+    /// tangents to the open trace, and returns the split with the saved values.
     fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> Result<(Split, Vec<Value>), Failed> {
         let Transpose { graph, captures, passes: depends_on_inputs } = transpose;
         let count = graph.values().count();
@@ -143,7 +143,7 @@ fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
     symbols
 }
 
-/// Adds the nodes marked in `which` to the open trace.
+/// Adds the nodes of `graph` marked in `which` to the open trace, and their results to `values`.
 fn emit_marked_nodes<'g>(
     values: Replay<'g, Value>,
     graph: &Graph,
@@ -160,9 +160,9 @@ fn emit_marked_nodes<'g>(
 ///
 /// The map is valid only in the trace that created it, including the bodies of loops in that trace.
 pub struct LinearMap<X, Y> {
-    /// The leaves of `xs`.
+    /// The leaves of the point `xs`, with their paths.
     leaves: Vec<(String, Value)>,
-    /// The results of the function.
+    /// The results of the function, in the structure that it returned.
     ys: Y,
     results: Vec<Value>,
     saved: Vec<Value>,
@@ -193,12 +193,14 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
     }
 }
 
-/// Computes the results of `f`, and its derivative at `xs` as a function of tangents, like JAX's `linearize`.
+/// Computes the results of `f` at `xs`, and the derivative of `f` at that point as a function of tangents, like JAX's
+/// `linearize`.
 ///
 /// This call computes `f` once. Each [`LinearMap::apply`] then evaluates only the derivative. Loops save all values
 /// that their derivatives read; [`linearize_with`] can save fewer. Every op in `f` needs a reverse rule.
 ///
-/// `xs` and the results can be any [`Tree`]. Values that the closure captures from the enclosing graph are constants.
+/// `xs` and the results can be any [`Tree`]. Values that the closure captures from the enclosing graph are treated as
+/// constants.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

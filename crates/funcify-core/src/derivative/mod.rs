@@ -5,9 +5,10 @@
 //! rules to all nodes of a graph. The result is again a graph, which can be differentiated, batched and printed like
 //! any other.
 //!
-//! The rules distinguish three cases. *Disconnected*: no path leads from one value to the other; the rules return
-//! `None`. *Zero*: a path exists, but the derivative along it is zero, as for `floor`. *Undefined*: the op has no rule.
-//! Differentiating such an op reports [`Error::NoDerivative`], and never returns zeros.
+//! The rules distinguish three cases for the derivative of a result with respect to an operand. *Disconnected*: no path
+//! leads from the operand to the result; the rules return `None`. *Zero*: a path exists, but the derivative along it is
+//! zero, as for `floor`. *Undefined*: the op has no rule. Differentiating such an op reports [`Error::NoDerivative`],
+//! and never returns zeros.
 
 mod active;
 mod build;
@@ -85,8 +86,8 @@ impl Dual {
         has_tangent.iter().filter_map(&mut next).collect()
     }
 
-    /// Pairs values with the names of a graph's outputs. Each value marked in `has_tangent` is followed by its tangent,
-    /// or by zeros if it has none. In `found`, sets the flag of each value that has a tangent.
+    /// Returns the values in `duals`, named like the outputs of `graph`. Each value marked in `has_tangent` is followed
+    /// by its tangent, or by zeros if it has none. In `found`, sets the flag of each value that has a tangent.
     pub(crate) fn name_outputs(
         duals: &[Dual],
         graph: &Graph,
@@ -113,7 +114,7 @@ impl Dual {
 /// The cotangents of several values, in order; `None` for a value without a cotangent.
 pub type Cotangents = Vec<Option<Value>>;
 
-/// The data that a reverse rule receives from the forward pass.
+/// The arguments of a reverse rule other than the cotangents: data from the forward pass, and options.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -155,9 +156,9 @@ pub type Cotangents = Vec<Option<Value>>;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct VjpContext<'a> {
-    /// The operands.
+    /// The operands of the op.
     pub operands: &'a [Value],
-    /// The results.
+    /// The results of the op.
     pub results: &'a [Value],
     /// The data that the forward pass saved for this rule. Only control-flow ops save data.
     pub(crate) record: &'a Record,
@@ -169,13 +170,14 @@ pub struct VjpContext<'a> {
 }
 
 impl VjpContext<'_> {
-    /// Computes the cotangent of each operand in `wrt`, by calling the function with the same index in `of`. The other
-    /// cotangents are `None`.
+    /// Computes the cotangent of each operand marked in `wrt`, by calling the function with the same index in `of`. The
+    /// other cotangents are `None`.
     pub fn cotangents<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
         of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
-    /// Returns `None` for each operand. The reverse rule of an op that blocks cotangents returns this.
+    /// Returns a list with `None` for each operand, which is the result of the reverse rule of an op that blocks
+    /// cotangents.
     pub fn no_cotangents(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }
@@ -200,8 +202,8 @@ pub fn jvp_none(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Faile
     jvp_with(op, operands, |_, results| vec![None; results.len()])
 }
 
-/// Applies the forward rule of an op that is jointly linear in its float operands: applies the op to both the operands
-/// and their tangents.
+/// Applies the forward rule of an op that is jointly linear in its float operands: applies the op to the operands, and
+/// again to their tangents.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -230,8 +232,8 @@ pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Fai
     Ok(results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect())
 }
 
-/// Applies a forward rule: adds the op and the tangents of its results. `tangents` computes these tangents from the
-/// values of the operands and the results.
+/// Applies a forward rule: adds the op and the tangents of its results to the open trace. `tangents` computes these
+/// tangents from the values of the operands and the results.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -285,7 +287,7 @@ pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str
     })
 }
 
-/// Puts the values, in order, at the positions marked in `has`. The other positions are `None`.
+/// Returns a list with the values, in order, at the positions marked in `has`, and `None` at the other positions.
 pub(crate) fn place_marked(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
     let mut values = values.into_iter();
     has.iter().map(|has| if *has { values.next() } else { None }).collect()

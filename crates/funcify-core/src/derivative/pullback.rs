@@ -1,9 +1,9 @@
 //! Reverse mode as two programs: one that runs before the cotangents are known, and one that runs afterwards.
 //!
 //! A tensor library's own autodiff calls the backward pass later than the forward pass, if at all. [`Graph::vjp`]
-//! returns both passes as a single graph; this module splits it where the cotangents enter. Values of the forward part
-//! that the backward part needs are saved. Results of layout ops, such as a broadcast or a reshape, are recomputed
-//! instead.
+//! returns both passes as a single graph; this module splits it where the cotangents enter. The forward pass saves the
+//! values that the backward pass needs, except the results of layout ops, such as a broadcast or a reshape, which the
+//! backward pass recomputes.
 
 use std::collections::BTreeSet;
 
@@ -74,9 +74,9 @@ impl Graph {
 }
 
 impl Pullback {
-    /// Returns the same two graphs with different layouts for the residuals. For each output of the forward pass,
-    /// `innermost` holds the axis to move to the last position, or `None` to keep the layout. The first `outputs`
-    /// outputs are the graph's own, and always keep their layout.
+    /// Returns an equivalent pullback whose residuals have different layouts. For each output of the forward pass,
+    /// `innermost` holds the axis to move to the last position, or `None` to keep the layout. The first `outputs` of
+    /// these outputs are those of the original graph, and always keep their layout.
     #[doc(hidden)]
     pub fn with_layouts(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {
@@ -102,7 +102,8 @@ impl Pullback {
     }
 }
 
-/// Returns a copy of `graph` that expects some of its inputs with their axes in a different order.
+/// Returns a copy of `graph` that expects each input with its axes in the order given in `orders`, or in the original
+/// order for `None`.
 fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<Graph> {
     let mut transposed = Graph::new(graph.name());
     let mut values = Replay::new(graph, []);
@@ -151,9 +152,9 @@ struct Cut<'a> {
     /// The number of inputs of the forward pass. The remaining inputs of the joint graph are cotangents.
     inputs: usize,
     outputs: usize,
-    /// The nodes that the backward pass runs: those that depend on cotangents, and those that are recomputed.
+    /// For each node, `true` if the backward pass runs it, because the node depends on a cotangent or is recomputed.
     in_backward: Vec<bool>,
-    /// The values that are inputs of the backward pass.
+    /// For each value, `true` if it is an input of the backward pass.
     is_backward_input: Vec<bool>,
 }
 

@@ -7,12 +7,12 @@ use crate::ops::scan::LoopRecord;
 pub(crate) struct Forward {
     /// The results of the op.
     pub(crate) results: Vec<Value>,
-    /// The data that the reverse rule needs in addition to operands and results.
+    /// The data that the reverse rule needs in addition to the operands and results.
     pub(crate) record: Record,
 }
 
 impl Forward {
-    /// Creates the result of an op that saves nothing for its reverse rule.
+    /// Wraps the results of an op that saves nothing for its reverse rule.
     pub(crate) fn of(results: Vec<Value>) -> Self {
         Forward { results, record: Record::Nothing }
     }
@@ -23,13 +23,13 @@ impl Forward {
 pub(crate) enum Record {
     /// No data: the operands and results suffice.
     Nothing,
-    /// The data of a scan.
+    /// The data saved by a scan.
     Loop(LoopRecord),
     /// The residuals of each branch of a switch.
     Choice(Vec<Vec<(ValueId, Value)>>),
     /// The number of steps of a while loop.
     Steps(Value),
-    /// The residuals returned by `forward` of a custom reverse rule.
+    /// The residuals that the `forward` closure of a `custom_vjp` returned.
     Residuals(Vec<Value>),
 }
 

@@ -1,4 +1,4 @@
-//! Tests every rule against central differences and both modes against each other, and checks that invalid programs
+//! Tests every rule against central differences and forward mode against reverse mode, and checks that invalid programs
 //! are rejected.
 
 use crate::error::{Place, Site};
@@ -99,7 +99,7 @@ fn indexing() {
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
     // The updates multiply one element by one zero, and another element by two zeros. A third element is itself zero.
-    // The second check has no updates.
+    // The second call of `check_derivative` has no updates.
     let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
@@ -162,7 +162,7 @@ fn disconnected_is_reported() {
     refused(program, "Disconnected", "leaf `x_1` is disconnected");
     let graph = Graph::build("graph", |g| g.input("x", "f32[2]").sum(0) + g.input("w", "f32[]").floor());
     let graph = graph.unwrap();
-    // The derivative of `floor` is zero, but the input is not disconnected.
+    // The derivative of `floor` is zero, but `w` is not disconnected.
     assert!(graph.grad(["x", "w"], GradOptions::new()).is_ok());
     let constant = Graph::build("constant", |g| g.input("x", "f32[2]").gt(0.0).cast(crate::DType::F32).sum(0)).unwrap();
     is_refused(constant.grad("x", GradOptions::new()), "Disconnected", "input `x`");
@@ -189,8 +189,8 @@ fn backward(graph: &Graph) -> Scan {
     scans.into_iter().next().unwrap()
 }
 
-/// Checks the taps of the backward loop of a recurrence. PyTensor counts them in the opposite direction: its tap for
-/// an offset in the buffer is `origin - offset`.
+/// Checks that a buffer of the backward loop has the given taps. They follow PyTensor's convention, which counts in the
+/// opposite direction: the tap for an offset in the buffer is `origin - offset`.
 #[track_caller]
 fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64], writes: &[i64]) {
     let forward = Graph::build("forward", program).unwrap();
@@ -201,7 +201,7 @@ fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64
     assert!(found.contains(&(reads.to_vec(), writes.to_vec())), "{found:?}");
 }
 
-/// Checks the taps against the table in the documentation of PyTensor's `Scan.L_op`.
+/// Checks the taps of backward loops against the table in the documentation of PyTensor's `Scan.L_op`.
 #[test]
 fn taps_of_the_backward_loop_are_those_of_pytensor() {
     let sit_sot = |g: &Builder| {
@@ -281,7 +281,7 @@ fn zeros_on_request_inside_a_trace() {
     assert_eq!(results, [HostTensor::from([0f64, 0.])]);
 }
 
-/// Checks that the gradient does not depend on the policy, and that the policy determines the saved values.
+/// Checks that the gradient does not depend on the checkpoint policy, and that the policy determines the saved values.
 #[test]
 fn policies_change_no_value() {
     let program = |g: &Builder| {
@@ -400,7 +400,7 @@ fn a_hessian_is_multiplied_without_being_made() {
     is_refused(graph.hvp("y", GradOptions::new()), "Type", "hvp: `wrt` does not fit");
 }
 
-/// Checks the derivatives of x0^2 x1 w, and of the final state of a loop.
+/// Checks the Jacobians and Hessians of `x[0]^2 * x[1] * w`, and the Jacobians of the final state of a loop.
 #[test]
 fn jacobians_and_hessians_from_graph_to_graph() {
     let graph = Graph::build("pair", |g| {

@@ -15,7 +15,7 @@ pub(crate) struct Tape<'a> {
     active: Vec<bool>,
     /// The data that each node saved for its reverse rule.
     records: Vec<Record>,
-    /// For each node, the tape of the program that replaces it, if any.
+    /// For each node, the tape of the program that replaces it for differentiation, if any.
     replacements: Vec<Option<Tape<'a>>>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Tape<'a> {
         Ok(tape)
     }
 
-    /// Creates a tape without values.
+    /// Creates a tape for `graph` without adding its nodes to the open trace.
     fn of(graph: Cow<'a, Graph>, wrt: &[bool], vjp_options: &'a VjpOptions) -> Self {
         let (values, nodes) = (graph.values().count(), graph.nodes().len());
         Tape {
@@ -114,7 +114,7 @@ impl<'a> Tape<'a> {
         ids.iter().map(|id| self.value(*id)).collect()
     }
 
-    /// Returns the outputs of the graph.
+    /// Returns the values in the open trace that correspond to the outputs of the graph.
     pub(crate) fn outputs(&self) -> Result<Vec<Value>, Failed> {
         self.graph.outputs().iter().map(|output| self.value(output.value)).collect()
     }
@@ -131,7 +131,8 @@ impl<'a> Tape<'a> {
         self.pull_through(&active_values(&self.graph, wrt), cotangents)
     }
 
-    /// Propagates cotangents backward through the active values.
+    /// Propagates the cotangents of the outputs backward through the active values, and returns the cotangents of the
+    /// inputs.
     fn pull_through(&self, active: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let graph = &self.graph;
         let mut sums: Vec<Option<Value>> = vec![None; self.values.len()];
@@ -175,7 +176,7 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// Returns which operands of a node are active, and therefore need a cotangent.
+/// Returns, for each operand of a node, whether it is active and therefore needs a cotangent.
 fn wrt(node: &Node, active: &[bool]) -> Vec<bool> {
     node.inputs.iter().map(|input| active[input.index()]).collect()
 }

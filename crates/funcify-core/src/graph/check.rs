@@ -10,8 +10,9 @@
 //!   are positional.
 //! - **graph-c6** static inputs are integer scalars, and are inputs of the whole program, not of a body.
 //! - **graph-c7** each symbol in the type of a value or in a loop's number of steps occurs in the type of an input, is
-//!   bound by an earlier `bind_size`, or is the number of steps of an earlier loop. That number is an operand of the
-//!   earlier loop, or is known only after it has run. An op never binds a symbol that is already bound.
+//!   bound by an earlier `bind_size`, or is the number of steps of an earlier loop. If that number is an operand of the
+//!   loop, the body of the loop can use it as well; otherwise, it is known only after the loop has run. An op never
+//!   binds a symbol that is already bound.
 //! - **graph-c8** the bodies of a loop and the branches of a switch satisfy all of these invariants.
 
 use super::tracer::is_identifier;

@@ -9,7 +9,7 @@ pub struct ValueMap<'a> {
 }
 
 impl<'a> ValueMap<'a> {
-    /// Creates an empty map.
+    /// Creates an empty map for the values of `from`.
     pub fn new(from: &'a Graph) -> Self {
         ValueMap { from, ids: vec![None; from.values().count()] }
     }
@@ -19,12 +19,13 @@ impl<'a> ValueMap<'a> {
         self.ids[value.index()]
     }
 
-    /// Records the copy of a value.
+    /// Records `id` as the copy of a value.
     pub fn set(&mut self, value: ValueId, id: ValueId) {
         self.ids[value.index()] = Some(id);
     }
 
-    /// Records the copy of a value, and gives it the name of the original unless it already has a name.
+    /// Records `id`, a value of `to`, as the copy of a value, and gives it the name of the original unless it already
+    /// has a name.
     pub fn set_named(&mut self, to: &mut Graph, value: ValueId, id: ValueId) {
         self.set(value, id);
         if let Some(name) = self.from.value_name(value).filter(|_| to.value_name(id).is_none()) {
@@ -51,7 +52,7 @@ impl<'a> ValueMap<'a> {
         Some(())
     }
 
-    /// Copies the outputs. Returns `None` if an output has no copy.
+    /// Adds the copies of the outputs to `to`, with their original names. Returns `None` if an output has no copy.
     pub fn outputs(&self, to: &mut Graph) -> Option<()> {
         self.from.outputs().iter().try_for_each(|output| {
             to.push_output(&output.name, self.get(output.value)?);
@@ -60,7 +61,7 @@ impl<'a> ValueMap<'a> {
     }
 }
 
-/// A graph that is built by copying the nodes of an existing graph. It has the same inputs and outputs.
+/// A graph that is built by copying the nodes of an existing graph. It has the inputs and outputs of that graph.
 pub struct GraphCopy<'a> {
     /// The graph built so far.
     pub graph: Graph,
@@ -84,7 +85,7 @@ impl<'a> GraphCopy<'a> {
         self.copied.get(value)
     }
 
-    /// Records the copy of a value, and gives it the name of the original unless it already has one.
+    /// Records `id` as the copy of a value, and gives it the name of the original unless it already has a name.
     pub fn set(&mut self, value: ValueId, id: ValueId) {
         self.copied.set_named(&mut self.graph, value, id);
     }

@@ -89,7 +89,7 @@ mod tests {
         graph.nodes()[0].op.clone()
     }
 
-    /// Checks that a change to any single field is detected, for ops whose text form contains more than attributes.
+    /// Checks that a change to any single field of a `Scan` or `While` op is detected.
     #[test]
     fn every_field_makes_a_difference() {
         let graph = Graph::build("f", |g| {

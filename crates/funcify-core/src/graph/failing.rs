@@ -13,7 +13,8 @@ pub(super) fn should_fail() -> bool {
     left == Some(0)
 }
 
-/// Calls `build` once for each op that it adds, and makes that op fail. Asserts that `build` then returns an error.
+/// Calls `build` once for each op that it adds, and makes that op fail. Asserts that `build` returns an error each
+/// time.
 pub fn check_each_op_failing<R>(build: impl Fn() -> crate::error::Result<R>) {
     for number in 0.. {
         OPS_UNTIL_FAILURE.set(Some(number));

@@ -9,8 +9,8 @@ pub(super) struct Live {
 }
 
 impl Node {
-    /// Returns the operands needed to run the node. A call needs only the operands of its function, because the
-    /// operands of its rule are used only by derivatives.
+    /// Returns the operands needed to run the node. A call needs only the operands of its function, because only
+    /// derivatives use the operands of its derivative rule.
     pub(crate) fn run_operands(&self) -> &[ValueId] {
         match &self.op {
             Op::Call(call) => &self.inputs[..call.function.inputs().len()],

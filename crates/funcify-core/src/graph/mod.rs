@@ -92,7 +92,7 @@ impl NodeId {
 pub enum Source {
     /// The input with this index.
     Input(usize),
-    /// A node, and the index of one of its results.
+    /// A result of a node, given by the node and the index of the result.
     Node(NodeId, usize),
 }
 
@@ -136,7 +136,7 @@ impl Node {
     }
 }
 
-/// An input of a graph.
+/// An input of a graph: its value, and whether it is static.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -155,7 +155,7 @@ pub struct Input {
     pub is_static: bool,
 }
 
-/// An output of a graph.
+/// An output of a graph: its name and its value.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -168,7 +168,7 @@ pub struct Input {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The name: the path of the leaf in the tree that the closure returned.
+    /// The name: the path of the leaf in the tree that the closure of [`Graph::build`] returned.
     pub name: String,
     /// The value that the graph returns.
     pub value: ValueId,
@@ -208,8 +208,9 @@ pub struct Graph {
 pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Graph {
-    /// Traces a closure once. The closure declares inputs with [`Builder::input`], combines them, and returns a tree
-    /// of values. The leaves of the tree become the outputs, and their paths become the names of the outputs.
+    /// Builds a graph by tracing a closure once. The closure declares inputs with [`Builder::input`], combines them,
+    /// and returns a tree of values. The leaves of the tree become the outputs, and their paths become the names of the
+    /// outputs.
     ///
     /// If an op fails, `build` returns the first error, which contains the source line of that op.
     ///
@@ -292,7 +293,7 @@ impl Graph {
         &self.values[value.index()].ty
     }
 
-    /// Returns the name of a value, if it has one. Every input has a name.
+    /// Returns the name of a value, or `None` if it has none. Every input has a name.
     pub fn value_name(&self, value: ValueId) -> Option<&str> {
         self.values[value.index()].name.as_deref()
     }
@@ -374,7 +375,8 @@ impl Graph {
         self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
     }
 
-    /// Calls `visit` with each symbol in the types of values, in step counts, and in the bodies of ops.
+    /// Calls `visit` with each symbol in the types of values, in the step counts and bodies of ops, and with each
+    /// symbol that an op binds.
     #[doc(hidden)]
     pub fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
         for info in &self.values {
@@ -470,7 +472,7 @@ impl Graph {
         self.values.get(value.index())?.name.as_deref()
     }
 
-    /// Adds an input.
+    /// Adds an input and returns its value.
     #[doc(hidden)]
     pub fn push_input(&mut self, name: &str, ty: TensorType, is_static: bool) -> ValueId {
         let source = Source::Input(self.inputs.len());
@@ -479,7 +481,7 @@ impl Graph {
         value
     }
 
-    /// Adds a node. Fails if the type rule of its op rejects the operands.
+    /// Adds a node and returns its results. Fails if the type rule of its op rejects the operands.
     #[doc(hidden)]
     pub fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
         let place = Place::new(op.name(), site);
@@ -519,7 +521,7 @@ impl Graph {
         self.outputs.push(Output { name: name.to_string(), value });
     }
 
-    /// Builds a graph that consists of a single op. Its inputs have the types of `operands`.
+    /// Builds a graph that consists of a single op. The inputs of the graph have the types of `operands`.
     pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Result<Graph> {
         let types = operands.iter().map(|operand| operand.ty()).collect();
         Graph::of_typed_op(["", "x", "y"], op.into(), types, Site::Unknown)

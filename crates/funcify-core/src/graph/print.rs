@@ -3,7 +3,7 @@
 //! All names in one printed function are unique, including those in the bodies of loops. A value keeps its name unless
 //! an earlier value has the same name; in that case, a number is appended (`x_1`). Values without a name are numbered.
 //! Printing a broken graph does not panic: missing parts print as `%?`. An op with bodies defines its own text
-//! (`ops/form.rs`).
+//! (`ops/basis/form.rs`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -65,12 +65,12 @@ fn shorten(line: String) -> String {
 pub(crate) struct Names(HashMap<ValueId, String>);
 
 impl Names {
-    /// Returns the name of a value with its sigil: `%x`.
+    /// Returns the name of a value with its sigil, such as `%x`, or `%?` if the value has no name.
     pub(crate) fn get(&self, value: ValueId) -> String {
         format!("%{}", self.0.get(&value).map_or("?", String::as_str))
     }
 
-    /// Returns the names of several values.
+    /// Returns the names of several values, with their sigils.
     fn names_of(&self, values: &[ValueId]) -> Vec<String> {
         values.iter().map(|value| self.get(*value)).collect()
     }
@@ -101,7 +101,7 @@ pub(crate) struct Printer {
     equations: Vec<usize>,
     depth: usize,
     taken: HashSet<String>,
-    /// The next number to try as a suffix of each name.
+    /// For each name, the next number to try as a suffix.
     numbered: HashMap<String, usize>,
     next_number: usize,
     /// If set, the printer uses this spelling for every op that has bodies.
@@ -245,7 +245,8 @@ impl Printer {
         texts
     }
 
-    /// Prints a body: its parameters and captures, its lines and equations, and its writes and results.
+    /// Prints a body: its parameters and captures, its declarations (such as `seq` and `carry`) and equations, and its
+    /// writes and results.
     fn body(&mut self, mut head: String, names: &Names, form: &Form, body: &FormBody, results: &[ValueId]) {
         let (graph, mut inner, mut next) = (&body.graph, Names::default(), 0);
         let mut binders = |printer: &mut Self, inner: &mut Names, count: usize| {

@@ -47,7 +47,7 @@ impl Graph {
         self.restricted_to(&keep, &need)
     }
 
-    /// Returns, for each input, whether the given outputs need it.
+    /// Returns, for each input, whether the outputs marked in `outputs` need it.
     pub(crate) fn needed_inputs(&self, outputs: &[bool]) -> Vec<bool> {
         Need::of(self, false).add(self, outputs)
     }
@@ -125,7 +125,7 @@ impl Need {
         }
     }
 
-    /// Adds everything that the given outputs need. Returns, for each input, whether it is needed.
+    /// Adds everything that the outputs marked in `outputs` need. Returns, for each input, whether it is needed.
     pub(crate) fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = !self.is_visited;
         for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {
@@ -183,7 +183,7 @@ impl Need {
         }
     }
 
-    /// Returns `true` if the input with the index `input` is needed.
+    /// Returns `true` if the input with index `input` is needed.
     pub(crate) fn has(&self, graph: &Graph, input: usize) -> bool {
         self.values[graph.inputs[input].value.index()]
     }

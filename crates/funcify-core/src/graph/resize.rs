@@ -20,8 +20,8 @@ impl Graph {
         self.with_fresh(bound)
     }
 
-    /// Returns the graph with fresh symbols in place of all symbols that its loops bind, which allows it to be inserted
-    /// among nodes whose symbols are not known yet.
+    /// Returns the graph with fresh symbols in place of all symbols that its nodes bind. The result can be inserted
+    /// into a graph whose symbols are not known yet.
     #[doc(hidden)]
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
         self.with_fresh(self.bound_symbols())
@@ -89,7 +89,8 @@ fn resized(op: &Op, sizes: &Replacements) -> Op {
     }
 }
 
-/// Replaces symbols in the attributes of an op. Returns `None` if the attributes contain none of them.
+/// Returns the op with the symbols in its attributes replaced. Returns `None` if the attributes contain none of the
+/// symbols in `sizes`.
 fn resized_attributes(op: &Op, sizes: &Replacements) -> Option<Op> {
     let has = |dim: &Dim| dim.symbols().into_iter().any(|symbol| sizes.contains_key(symbol));
     let mut attributes = op.attributes();
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(results[0], HostTensor::from(xs.map(one)));
     }
 
-    /// Inlines a program several times in a larger one. The number of rows of its loop occurs in types, in attributes
+    /// Inlines a program three times into a larger one. The number of rows of its loop occurs in types, in attributes
     /// and in a `size` op.
     #[test]
     fn a_program_is_put_into_another_twice() {

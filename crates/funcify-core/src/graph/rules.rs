@@ -18,8 +18,8 @@ pub(crate) struct OpenRule {
 }
 
 impl Graph {
-    /// Returns a text that is the same for all graphs traced from the same closure. Fresh symbols are renumbered in
-    /// the order of their first use.
+    /// Returns the text form with its fresh symbols renumbered in the order of their first use. The result is the same
+    /// for all graphs traced from the same closure.
     pub(crate) fn text_to_compare(&self) -> String {
         let text = self.to_string();
         let mut parts = text.split('$');

@@ -15,7 +15,7 @@ impl Attribute {
     }
 }
 
-/// Rejects attributes that do not fit in 64 bits. Negative attributes are allowed.
+/// Rejects an op with an attribute or a number of steps that does not fit in 64 bits. Negative attributes are allowed.
 pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     let beyond = |component: &str| {
         Err(at.mismatch(component, "a dimension that fits in 64 bits", "a sum or product that overflows", FIX))

@@ -53,7 +53,8 @@ pub(crate) struct SizeByLane {
     pub(crate) counts: Value,
     /// The largest of these sizes.
     pub(crate) largest: Dim,
-    /// An upper bound on the sizes of all lanes, if the loop has a maximum number of steps.
+    /// An upper bound on the sizes of all lanes, if the size is the step count of a loop with a maximum number of
+    /// steps.
     pub(crate) at_most: Option<Dim>,
 }
 
@@ -99,7 +100,7 @@ fn open_guard() -> Guard {
     })
 }
 
-/// Traces `body`. Returns its graph.
+/// Traces `body`, and returns the graph that it builds.
 pub fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
     OpenGraph::new(name, site).trace(body)
 }
@@ -392,7 +393,7 @@ pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
 }
 
-/// Calls `f`. The ops that it adds run only in the lanes where `mask` is `true`.
+/// Calls `f`. The ops that `f` adds run only in the lanes where `mask` is `true`.
 pub(crate) fn with_lane_mask<R>(mask: Value, f: impl FnOnce() -> R) -> R {
     with_trace(|trace| trace.lane_masks.push(mask));
     let result = f();
@@ -497,7 +498,8 @@ impl Trace {
         (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
     }
 
-    /// Returns the index of the body that contains a value, and the id of the value in that body.
+    /// Returns the index of the body that contains a value, and the id of the value in that body. Returns `None` if no
+    /// open body contains the value.
     fn find(&self, value: Value) -> Option<(usize, ValueId)> {
         let (home, id) = value.parts()?;
         Some((self.bodies.iter().position(|body| body.home == home)?, id))
@@ -529,7 +531,7 @@ impl Trace {
         Ok(places.into_iter().map(|(level, id)| self.capture(level, id)).collect())
     }
 
-    /// For each value, returns the index of the body that contains it, and its id in that body. Fails if an error is
+    /// Returns, for each value, the index of the body that contains it, and its id in that body. Fails if an error is
     /// already recorded, or if a value belongs to no open body.
     fn find_all(&mut self, op: &str, site: Site, values: &[Value]) -> Result<Vec<(usize, ValueId)>, Failed> {
         if self.error.is_some() {
@@ -545,8 +547,8 @@ impl Trace {
         Err(self.fail(escaped_value_error(&Place::new(op, site), index).with_excerpt(|| excerpt)))
     }
 
-    /// Captures a value of the body with index `level`, by adding a parameter to each body inside it. Returns the
-    /// value's id in the innermost body.
+    /// Captures a value of the body with index `level`, by adding a parameter to each open body inside that body.
+    /// Returns the value's id in the innermost body.
     fn capture(&mut self, level: usize, mut id: ValueId) -> ValueId {
         for inner in level + 1..self.bodies.len() {
             let (outer, rest) = self.bodies.split_at_mut(inner);

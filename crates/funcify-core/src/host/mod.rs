@@ -88,7 +88,7 @@ impl Scalar {
 /// assert_eq!(f32::from_storage(&f32::into_storage(vec![1.0, 2.0])), Some([1.0, 2.0].as_slice()));
 /// ```
 pub trait Element: Copy + 'static {
-    /// The corresponding element type.
+    /// The [`DType`] that represents this Rust type.
     const DTYPE: DType;
     /// Wraps elements in a [`Storage`].
     fn into_storage(elements: Vec<Self>) -> Storage;
@@ -183,7 +183,7 @@ storage! {
     F64, f64, F64, |e| Scalar::Float(e), |s| s.as_f64();
 }
 
-/// A number type that can be converted to and from little-endian bytes.
+/// An element type that can be converted to and from little-endian bytes.
 trait Bytes: Copy {
     fn to_le(self) -> Vec<u8>;
     fn from_le(bytes: &[u8]) -> Self;
@@ -268,8 +268,8 @@ impl HostTensor {
         HostTensor { shape: Vec::new(), storage: E::into_storage(vec![element]) }
     }
 
-    /// Creates a tensor by calling `f` with each multi-index. Converts its results to `dtype`: integers wrap around,
-    /// and floats are rounded.
+    /// Creates a tensor by calling `f` with each multi-index. Converts the results of `f` to `dtype`: integers wrap
+    /// around, and floats are rounded.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -351,7 +351,8 @@ impl HostTensor {
         self.scalars().map(Scalar::as_f64).collect()
     }
 
-    /// Returns the same elements with a different shape, or `None` if the number of elements does not match it.
+    /// Returns a tensor with the same elements, in row-major order, and the given shape, or `None` if the number of
+    /// elements does not match the shape.
     pub fn reshaped(self, shape: impl Into<Vec<usize>>) -> Option<Self> {
         HostTensor::new(shape, self.storage)
     }
@@ -461,7 +462,7 @@ mod tests {
         assert_eq!(rounded.get(0), Scalar::Float(f64::from(0.1f32)));
     }
 
-    /// Tests numbers that are one f64 ULP away from the midpoint of two neighbouring 16-bit floats.
+    /// Checks the rounding of midpoints between neighbouring 16-bit floats, and of numbers one f64 ULP away from them.
     #[test]
     fn narrow_floats_are_rounded_once() {
         for (dtype, digits) in [(DType::F16, 11), (DType::BF16, 8)] {

@@ -155,8 +155,8 @@ impl Env {
         };
         match value.ty() {
             found if found == expected => Ok(value),
-            // Burn has no scalars, so rank 0 means that an earlier op failed. The trace has already recorded that op's
-            // error.
+            // Burn has no scalars, so rank 0 means that an earlier op failed. The open trace has already recorded the
+            // error of that op.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {
                 let what = format!("Burn's op `{}`", op_name(op));
@@ -197,7 +197,7 @@ fn float_of(scalar: &ScalarIr) -> f64 {
     }
 }
 
-/// Returns the list of result values for an op with a single result.
+/// Returns the results of an op whose only result is `value`.
 fn one(value: Value) -> Imported {
     Some(vec![value])
 }

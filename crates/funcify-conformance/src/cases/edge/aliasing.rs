@@ -164,7 +164,7 @@ pub(super) fn cases() -> Cases {
             ("last", row([1f32, 1., 1., 1., 2.])),
             ("ys", tensor([2, 5], [2f32, 2., 4., 6., 10., 2., 2., 2., 2., 4.])),
         ]),
-        // Two loops multiply by the same matrices, and the second one starts from the result of the first one.
+        // Two loops multiply by the same matrices, and the second loop starts from the result of the first.
         case("two_loops_over_the_same_matrices", |g| {
             let [start, matrices] = [g.input("start", "f32[2,2]"), g.input("matrices", "f32[3,2,2]")];
             let first = scan(start, matrices, |state, matrix| (state.matmul(matrix), ())).0;

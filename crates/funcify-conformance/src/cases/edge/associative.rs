@@ -7,8 +7,8 @@ use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // In reverse, the accumulated matrix is the left operand: f(f(z, y), x). The products are
-        // z y = [[2, 0], [1, 1]] and z y x = [[2, 2], [1, 2]].
+        // The elements are the matrices x, y and z. In reverse, the accumulated matrix is the left operand of each
+        // product, so the ys are z y x = [[2, 2], [1, 2]], z y = [[2, 0], [1, 1]] and z.
         {
             let (x, y, z) = ([1f32, 1., 0., 1.], [1f32, 0., 1., 1.], [2f32, 0., 0., 1.]);
             case("associative_reverse_keeps_the_order", |g| {
@@ -91,7 +91,7 @@ pub(super) fn cases() -> Cases {
                 let (xs, zs) = (g.input("xs", "i64[B,T]"), g.input("zs", "i64[T]"));
                 let (ys, mixed, alone) = vmap(xs, |xs| {
                     associative_scan((xs, zs, zs), |(x1, m1, z1), (x2, m2, z2)| {
-                        // The `select` always returns 0 for these inputs, so this leaf is a sum.
+                        // The `select` always returns 0 for these inputs, so this leaf is a cumulative sum.
                         (x1.maximum(x2), m1 + m2 + select(x2.gt(0), 0, x2), z1 + z2)
                     })
                 });
@@ -135,7 +135,7 @@ fn vector(numbers: Vec<i64>) -> HostTensor {
     HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
-/// Computes the cumulative sums of 1, 2, ..., `length`. The length may be 0.
+/// Builds a case that computes the cumulative sums of 1, 2, ..., `length`, which may be 0.
 fn sums(length: i64, reverse: bool) -> OneCase {
     let program =
         |g: &Builder| outputs! { ys: associative_scan_with(options(reverse), g.input("xs", "i64[T]"), |a, b| a + b) };
@@ -147,8 +147,9 @@ fn sums(length: i64, reverse: bool) -> OneCase {
         .gives([("ys", vector(ys))])
 }
 
-/// Concatenates digits into numbers. Each element is a pair: 10 to the power of the number of digits, and the number.
-/// Concatenation does not commute, so a wrong order is detected. At most 18 digits fit into an i64.
+/// Builds a case that concatenates digits into numbers. Each element is a pair: 10 to the power of the number of
+/// digits, and the number that the digits form. Concatenation does not commute, so a wrong order is detected. At most
+/// 18 digits fit into an i64.
 fn strings(length: i64, reverse: bool) -> OneCase {
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);
@@ -166,7 +167,7 @@ fn strings(length: i64, reverse: bool) -> OneCase {
     .gives([("ys", ys)])
 }
 
-/// Scans the last axis of a matrix with two equal rows, in both directions.
+/// Builds a case that scans the last axis of a matrix with two equal rows, in both directions.
 fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> OneCase {
     let twice = |x: &HostTensor| HostTensor::from_fn(x.dtype(), &[2, length], |index| x.at(&index[1..]));
     case(format!("associative_last_axis_of_{length}"), |g| {

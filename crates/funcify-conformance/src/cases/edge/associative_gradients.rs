@@ -7,15 +7,16 @@ use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // Cumulative maxima. The infinite cotangent must reach only the element that is the maximum at the cotangent's
-        // position. The two equal maxima at position 3 share that position's cotangent equally.
+        // Differentiates cumulative maxima. The infinite cotangent of the last position must reach only the last
+        // element, which is the maximum there. The equal elements at positions 1 and 3 share the cotangent of position
+        // 3 equally.
         case_on(
             "gradient_of_maxima_with_infinity",
             [("xs: f32[T]", row([1f32, 3., 2., 3., 5.])), ("ct: f32[T]", row([1f32, 2., 4., 8., f32::INFINITY]))],
         )
         .runs(|[xs, ct]| vjp(xs, |xs| associative_scan(xs, |a, b| a.maximum(b)), |_| ct).1)
         .gives([("out", row([1f32, 10., 0., 4., f32::INFINITY]))]),
-        // Sums that restart at each flag. No cotangent may flow backward past a flag.
+        // Differentiates sums that restart at each flag. No cotangent may flow backward past a flag.
         case("gradient_of_runs_with_infinity", |g| {
             let (flags, xs, ct) = (g.input("flags", "bool[T]"), g.input("xs", "f32[T]"), g.input("ct", "f32[T]"));
             let combine = |(f, x): (Value, Value), (g, y): (Value, Value)| (f | g, select(g, y, x + y));
@@ -28,8 +29,8 @@ pub(super) fn cases() -> Cases {
         ])
         .gives([("out", row([111f32, 110., 100., f32::INFINITY, f32::INFINITY]))]),
         // Differentiates the length of the longest path. A path may start at any position `i` with length `start[i]`,
-        // and takes all later steps. The longest path starts at position 1 and has length 4 + 1 + 2 = 7, so these three
-        // terms have gradient 1. Paths from positions 0, 2 and 3 have lengths 6, 5 and 6.
+        // and adds `step[j]` at each later position `j`. The longest path starts at position 1 and has length 4 + 1 + 2
+        // = 7, so these three terms have gradient 1. Paths from positions 0, 2 and 3 have lengths 6, 5 and 6.
         case("gradient_of_a_longest_path", |g| {
             let (step, start) = (g.input("step", "f32[T]"), g.input("start", "f32[T]"));
             let combine = |(s, b): (Value, Value), (t, c): (Value, Value)| (s + t, (b + t).maximum(c));
@@ -37,23 +38,24 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([9f32, 2., 1., 2.]), row([1f32, 4., 3., 6.])])
         .gives([("out_0", row([0f32, 0., 1., 1.])), ("out_1", row([0f32, 1., 0., 0.]))]),
-        // a b / (a + b) is undefined for a = b = 0. Only the first element is 0, and `combine` never receives it as
-        // both operands.
+        // `combine` computes k a b / (a + b), which is undefined for a = b = 0. Only the first element is 0, and
+        // `combine` never receives it as both operands.
         case_on(
             "gradient_with_an_undefined_first_combination",
             [("xs: f32[T]", row([0f32, 2.])), ("k: f32[]", scalar(3f32))],
         )
         .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| k * a * b / (a + b)).sum(0)))
         .gives([("out_0", row([4f32, 0.])), ("out_1", scalar(0f32))]),
-        // Differentiates the last y with respect to the elements and to k. The equation
-        // 1 + k y = (1 + k x0)(1 + k x1)(1 + k x2) implies
-        // y = x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2.
+        // Differentiates the last result, y, with respect to the elements x0, x1 and x2 and to the captured value k.
+        // The equation 1 + k y = (1 + k x0)(1 + k x1)(1 + k x2) implies y = x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) +
+        // k k x0 x1 x2.
         case_on("gradient_by_a_captured_value", [("xs: f32[T]", row([2f32, 3., 5.])), ("k: f32[]", scalar(2f32))])
             .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1)))
             .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
-        // Differentiates y = a1 a2 b0 + a2 b1 + b2 twice: by a Hessian-vector product with a vector of ones, and by the
-        // gradient of the sum of all first derivatives. The first derivatives are (0, a2 b0, a1 b0 + b1) for a, and (a1
-        // a2, a2, 1) for b. The gradient of their sum is (0, b0 + a2, b0 + a1 + 1) for a, and (a1 + a2, 1, 0) for b.
+        // Differentiates the last value of a recurrence, a1 a2 b0 + a2 b1 + b2, twice: by a Hessian-vector product with
+        // a vector of ones, and by the gradient of the sum of all first derivatives. The first derivatives are (0, a2
+        // b0, a1 b0 + b1) with respect to a, and (a1 a2, a2, 1) with respect to b. The gradient of their sum is (0, b0
+        // + a2, b0 + a1 + 1) with respect to a, and (a1 + a2, 1, 0) with respect to b.
         {
             let (a, b) = (row([0f32, 7., 10.]), row([8f32, 1., 0.]));
             case("second_derivatives_of_a_recurrence", |g| {
@@ -69,7 +71,8 @@ pub(super) fn cases() -> Cases {
             .on([row([7f32, 5., 3.]), row([4f32, 3., 2.])])
             .gives([("out_0_0", a.clone()), ("out_0_1", b.clone()), ("out_1_0", a), ("out_1_1", b)])
         },
-        // Each off-diagonal entry is the product of the other two elements, one of which may be zero.
+        // Entry (i, j) of the Hessian, for i != j, is the product of the two elements other than i and j, one of which
+        // may be zero.
         case_on("hessian_of_a_running_product", [("xs: f32[4]", row([2f32, 0., 3., 5.]))])
             .runs(|[xs]| hessian(xs, |xs| associative_scan(xs, |a, b| a * b).index(0, -1)))
             .gives([("out", tensor([4, 4], [0f32, 15., 0., 0., 15., 0., 10., 6., 0., 10., 0., 0., 0., 6., 0., 0.]))]),
@@ -99,8 +102,9 @@ fn vector(numbers: Vec<f32>) -> HostTensor {
     HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
-/// Differentiates h[t] = a[t] h[t-1] + b[t] with cotangents c. The gradient of `b[s]` is the sum over `t >= s` of c[t]
-/// times a[s+1] ... a[t]. The gradient of `a[s]` is the gradient of `b[s]`, times h[s-1].
+/// Builds a case that differentiates the recurrence h[t] = a[t] h[t-1] + b[t], given the cotangents c of h. The
+/// gradient of `b[s]` is the sum over `t >= s` of c[t] times a[s+1] ... a[t]. The gradient of `a[s]` is the gradient of
+/// `b[s]`, times h[s-1].
 fn recurrence(length: usize, reverse: bool) -> OneCase {
     let [a, b, c] = [[2f32, -1., 3., 1.], [1., 2., -2., 3.], [1., -1., 2., 1.]]
         .map(|pattern| pattern.into_iter().cycle().take(length).collect::<Vec<f32>>());
@@ -122,9 +126,9 @@ fn recurrence(length: usize, reverse: bool) -> OneCase {
     .gives(outputs)
 }
 
-/// Multiplies matrices whose entries are separate leaves, and differentiates entry (0, 1) of the product. With
-/// respect to entry (i, j) of a matrix, the derivative is entry (0, i) of the product of the matrices before it,
-/// times entry (j, 1) of the product of the matrices after it.
+/// Builds a case that multiplies matrices whose entries are separate leaves, and differentiates entry (0, 1) of the
+/// product. With respect to entry (i, j) of a matrix, the derivative is entry (0, i) of the product of the matrices
+/// before it, times entry (j, 1) of the product of the matrices after it.
 fn matrices(length: usize, reverse: bool) -> OneCase {
     let product = |[a, b, c, d]: [Value; 4], [e, f, g, h]: [Value; 4]| {
         [a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h]

@@ -1,6 +1,6 @@
 //! Gradients of unusual loops, compared with literals: repeated taps, reverse loops that are truncated or exit early,
-//! sizes that a step binds, and while loops that reach their bound. Other cases check that a call is rejected, or that
-//! it does not read an empty sequence.
+//! inner loops whose trip count differs from step to step, and while loops that reach their bound. Two more cases check
+//! that a negative trip count in one lane is rejected, and that a loop without steps does not read its sequence.
 
 use funcify::prelude::*;
 
@@ -8,17 +8,20 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // 2 x[t]^3 + 3 x[t+1]: the gradient is (6 x0^2, 6 x1^2 + 3, 3).
+        // Each step computes 2 x[t]^3 + 3 x[t+1], so the gradient of the sum is (6 x0^2, 6 x1^2 + 3, 3).
         repeated_taps("first", "%x[t], %x[t], %x[t+1]", [6., 27., 3.]),
-        // 2 x[t]^2 x[t+1] + 3 x[t]: the gradient is (4 x0 x1 + 3, 2 x0^2 + 4 x1 x2 + 3, 2 x1^2).
+        // Each step computes 2 x[t]^2 x[t+1] + 3 x[t], so the gradient of the sum is (4 x0 x1 + 3, 2 x0^2 + 4 x1 x2 +
+        // 3, 2 x1^2).
         repeated_taps("apart", "%x[t], %x[t+1], %x[t]", [11., 29., 8.]),
-        // 2 x[t]^3 + 3 x[t] for the first two rows: the gradient is (6 x0^2 + 3, 6 x1^2 + 3, 0).
+        // Each step computes 2 x[t]^3 + 3 x[t], and no step reads the last row, so the gradient of the sum is (6 x0^2 +
+        // 3, 6 x1^2 + 3, 0).
         repeated_taps("alone", "%x[t], %x[t], %x[t]", [9., 27., 0.]),
-        // The two oldest steps are not differentiated, so their rows, 3 * 6 and 3 * 6 * 0.5, are constants.
+        // The first two of the four steps are not differentiated, so the rows that they write, 3 * 6 and 3 * 6 * 0.5,
+        // are constants.
         truncated_given_row(&[2., 4., 0.5, 6.], &[9. * 4., 9. * (1. + 2.), 0., 0.], 1.),
         truncated_given_row(&[2., 4.], &[3. * 4., 3. * (1. + 2.)], 1. + 4. + 8.),
-        // A reverse loop `m[t] = m[t+1] x[t]` over a full buffer, which exits after two of three steps. The loss is
-        // the sum of all rows, m = [m0, m3 x2 x1, m3 x2, m3], with m3 = 2, x2 = 3, x1 = 4.
+        // A reverse loop over a full buffer, `m[t] = m[t+1] x[t]`, exits after two of three steps. The loss is the sum
+        // of the final rows m0, m3 x2 x1, m3 x2 and m3, with m3 = 2, x2 = 3 and x1 = 4.
         case_of(
             "gradient_of_a_full_buffer_that_ends_downward",
             differentiate_text(
@@ -44,7 +47,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([7f32, 4., 3.]), row([5f32, 6., 7., 2.])])
         .gives([("grad_xs", row([0f32, 6., 10.])), ("grad_rows", row([1f32, 0., 0., 1. + 3. + 12.]))]),
-        // One lane has a negative trip count.
+        // One lane has a negative trip count, so the call must be rejected.
         case_of(
             "negative_count_of_a_lane",
             Graph::build("counted", |g| {
@@ -88,8 +91,8 @@ fn differentiate_text(text: &str, wrt: &[&str], policy: CheckpointPolicy) -> Res
     Graph::parse(text)?.grad(wrt, GradOptions::new().policy(policy))
 }
 
-/// Differentiates the sum of `2 a^2 b + 3 c` over two steps, where `a`, `b` and `c` are the rows of the sequence 1, 2,
-/// 3 at these taps.
+/// Builds a case that differentiates the sum of `2 a^2 b + 3 c` over two steps, where `a`, `b` and `c` are the rows of
+/// the sequence 1, 2, 3 at the three taps in `taps`.
 fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
     let text = format!(
         "fn @taps(%x: f32[3]) {{
@@ -115,8 +118,8 @@ fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
         .gives([("grad_x", row(expected))])
 }
 
-/// Differentiates the last two steps of a reverse loop `y[t] = y[t+1] x[t]` with one initial row, 3. The loss is the
-/// sum of all rows, including the initial one.
+/// Builds a case that differentiates the last two steps of a reverse loop `y[t] = y[t+1] x[t]` with one initial row, 3.
+/// The loss is the sum of all rows, including the initial one.
 fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
     let steps = xs.len();
     let text = format!(
@@ -139,8 +142,8 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
         .gives([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))])
 }
 
-/// Differentiates a loop whose steps run an inner loop with a trip count `k` that is known only at run time. Each step
-/// adds `x^2` times the sum of the squares of the first `k` weights.
+/// Builds a case that differentiates a loop whose steps run an inner loop with their own trip count `k`, known only at
+/// run time. Each step adds `x^2` times the sum of the squares of the first `k` weights to the carry.
 fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> OneCase {
     let loss = Graph::build("sized", |g| {
         let (xs, ks, w) = (g.input("xs", "f32[2]"), g.input("ks", "i64[2]"), g.input("w", "f32[3]"));
@@ -160,8 +163,8 @@ fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> OneCase {
         .gives([("grad_xs", row([4f32, 30.])), ("grad_w", row([26f32, 36., 0.]))])
 }
 
-/// Squares a number at most twice, while it is below 100. Depending on `x`, the bound ends the loop, the condition
-/// ends it, or no step runs.
+/// Builds a case that differentiates a bounded while loop at `x`. The loop squares a number while it is below 100, at
+/// most twice. Depending on `x`, the bound ends the loop, the condition ends it, or no step runs.
 fn bound(x: f32, slope: f32) -> OneCase {
     let loss = Graph::build("bounded", |g| while_loop_bounded(2, g.input("x", "f32[]"), |x| x.lt(100.0), |x| x * x));
     let gradient = loss.and_then(|loss| loss.grad("x", GradOptions::new()));

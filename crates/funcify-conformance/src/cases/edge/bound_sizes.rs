@@ -1,5 +1,5 @@
-//! Sizes that programs compute with `bind_size`: slices and tensors of these sizes in bodies, in branches, under
-//! `vmap`, and in derivatives. Some sizes are zero, negative, or too large.
+//! Slices and tensors whose sizes the program computes with `bind_size`, in loop bodies, in branches, under `vmap`, and
+//! in derivatives. Some sizes are zero, negative, or too large.
 
 use funcify::{bind_size, full, grad, hvp, vmap};
 
@@ -36,7 +36,7 @@ pub(super) fn cases() -> Cases {
         case_on("bound_size_of_u32", [("xs: f32[T]", row([1f32, 2., 4.])), ("n: u32[]", scalar(2u32))])
             .runs(|[xs, n]| head(xs, n))
             .gives([("out", row([1f32, 2.]))]),
-        // Each step sums a different number of rows.
+        // Each step sums the first rows of the captured `xs`, a different number in each step.
         case_on(
             "bound_size_in_each_step",
             [("xs: f32[T]", row([1f32, 2., 4.])), ("counts: i64[B]", row([1i64, 3, 0, 2]))],
@@ -126,12 +126,12 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Returns the first `n` rows.
+/// Returns the first `n` rows of `xs`.
 fn head(xs: Value, n: Value) -> Value {
     xs.slice(0, ..bind_size(n))
 }
 
-/// Binds `n` as a size in a branch, which runs only if `n` is not negative.
+/// Builds a case that binds `n` as a size in a branch that runs only if `n` is not negative.
 fn in_a_branch(n: i64, expected: f32) -> OneCase {
     case(if n < 0 { "bound_size_of_another_branch" } else { "bound_size_of_a_branch" }, |g| {
         let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
@@ -141,7 +141,7 @@ fn in_a_branch(n: i64, expected: f32) -> OneCase {
     .gives([("out", scalar(expected))])
 }
 
-/// Returns the sum of `i * x^2` over the first `n` rows.
+/// Returns the sum of `i * xs[i]^2` over the first `n` rows of `xs`.
 fn weighted(xs: Value, n: Value) -> Value {
     let n = bind_size(n);
     (xs.slice(0, ..n.clone()).square() * iota(n, DType::F32)).sum(0)

@@ -1,16 +1,17 @@
 //! Full buffers (mit-mot), with and without other states and carries. Within a step, reads happen before writes
-//! (scan-c1). A step also reads the rows that earlier steps wrote (scan-c5).
+//! (scan-c1). Reads see the rows that earlier steps wrote (scan-c5).
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Runs three steps over a buffer that holds the numbers 0 to 7. Each step reads taps 0 and 1, and writes x0 + 2
-        // x1 to tap 1.
+        // Runs three steps over a buffer that holds the numbers 0 to 7. Each step reads x0 at tap 0 and x1 at tap 1,
+        // and writes x0 + 2 x1 to tap 1.
         weighted("reads_zero_one_writes_one", [0, 1], [1]),
         // The same loop with all taps shifted by -1 has the same result.
         weighted("reads_minus_one_zero_writes_zero", [-1, 0], [0]),
-        // Reads taps 0, 2 and 1 in this order, computes f = a + 2 b + 3 c, and writes f to tap 2 and f + 10 to tap 1.
+        // Each step reads a, b and c at the taps 0, 2 and 1, computes f = a + 2 b + 3 c, and writes f to tap 2 and f +
+        // 10 to tap 1.
         case("two_writes_in_tap_order", |g| {
             let rows =
                 sweep(Recurrence::new().steps(3), g.input("rows", "f32[8]"), [0, 2, 1], [2, 1], [], |[], [a, b, c]| {
@@ -21,8 +22,9 @@ pub(super) fn cases() -> Cases {
         })
         .on([zero_to_seven()])
         .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
-        // A mit-mot and a mit-sot in the same loop. The next row of the state is the sum of its two previous rows and
-        // the buffer's row at tap 0. After the first step, this row is one that the previous step wrote.
+        // A mit-mot and a mit-sot in the same loop. The next row of the mit-sot is the sum of its two previous rows and
+        // the buffer's row at tap 0. In every step but the first, that row of the buffer was written by the previous
+        // step.
         case_on("mit_mot_and_mit_sot", [("rows: f32[8]", zero_to_seven()), ("init: f32[2]", row([1f32, 1.]))])
             .runs(|[rows, init]| {
                 let mut loop_ = Recurrence::new();
@@ -36,7 +38,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
             })
             .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
-        // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys that depend on each other.
+        // Two mit-mots (p, q), two mit-sots (f, g), a sit-sot (s), two carries (c, d), a sequence and two ys. Some
+        // updates read other states.
         //
         // | after step | p | q | f | g | s | c | d |
         // |---|---|---|---|---|---|---|---|

@@ -29,8 +29,8 @@ pub(super) fn cases() -> Cases {
         cases.push(switch_by_other_integers(index)?);
     }
     cases.extend(all([
-        // The condition always holds, but a loop with an empty carry has no results, so no output depends on the loop,
-        // and it does not run.
+        // The condition always holds, but the loop has an empty carry and therefore no results. No output depends on
+        // the loop, so it must not run.
         case_on("while_with_an_empty_carry", [("x: f32[]", scalar(1f32))])
             .runs(|[x]| {
                 while_loop((), |()| x.gt(0.0), |()| ());
@@ -45,7 +45,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2.]), scalar(3i64)])
         .gives_dynamic([("n", scalar(3i64)), ("x", row([1f32, 2.]))]),
-        // The trip count of the inner loop is the outer index: 0 + 1 + 2 + 3 + 4 steps in total.
+        // The trip count of the inner loop is the index of the outer loop, so the inner loop runs 0 + 1 + 2 + 3 + 4
+        // steps in total.
         case_on("while_counts_with_the_outer_index", [("zero: i64[]", scalar(0i64))])
             .runs(|[zero]| {
                 let outer = |(i, total)| {
@@ -136,14 +137,15 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Adds the integers of a range with constant bounds to 7. For an empty range, the result is 7.
+/// Builds a case whose `fori_loop` adds the integers of a range with constant bounds to 7. For an empty range, the
+/// result is 7.
 fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case_on(format!("fori_over_constants_{name}"), [("init: i64[]", scalar(7i64))])
         .runs(|[init]| outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) })
         .gives([("sum", scalar(sum))])
 }
 
-/// Adds the integers of a range whose bounds are inputs to 7.
+/// Builds a case like that of [`fori_over_constants`], but with bounds that are inputs.
 fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case(format!("fori_over_inputs_{name}"), |g| {
         let (lower, upper) = (g.input("lower", "i64[]"), g.input("upper", "i64[]"));
@@ -153,28 +155,28 @@ fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     .gives_dynamic([("sum", scalar(sum))])
 }
 
-/// Loops over a range with a symbolic bound: from 1 to T.
+/// Builds a case whose `fori_loop` runs from 1 to the symbolic size T.
 fn fori_over_a_size() -> OneCase {
     case_on("fori_over_a_size", [("xs: f32[T]", row([1f32, 10., 100.]))])
         .runs(|[xs]| outputs! { last: fori_loop(1, "T", xs.index(0, 0), |i, best| best * 2.0 + xs.take(0, i)) })
         .gives([("last", scalar(124f32))])
 }
 
-/// Selects a branch by an index. An index that is out of range is clamped.
+/// Builds a case that selects a branch by an index that is an input. An index that is out of range is clamped.
 fn switch_by_input(index: i64, y: f32) -> OneCase {
     case_on(format!("switch_by_input_{index}"), [("index: i64[]", scalar(index)), ("x: f32[]", scalar(1f32))])
         .runs(|[index, x]| outputs! { y: switch(index, [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })
         .gives([("y", scalar(y))])
 }
 
-/// Selects a branch by a constant index. An unrolled program contains only that branch.
+/// Builds a case that selects a branch by a constant index. The unrolled program contains only that branch.
 fn switch_by_constant(index: i64, y: f32) -> OneCase {
     case_on(format!("switch_by_constant_{index}"), [("x: f32[]", scalar(1f32))])
         .runs(|[x]| outputs! { y: switch(constant(index), [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })
         .gives([("y", scalar(y))])
 }
 
-/// Selects a branch by an index of an integer type other than i64.
+/// Builds a case that selects a branch by an index of an integer type other than i64. The index is out of range.
 fn switch_by_other_integers(index: HostTensor) -> OneCase {
     let ty = index.ty();
     case(format!("switch_by_{}", ty.dtype), |g| {
@@ -185,7 +187,7 @@ fn switch_by_other_integers(index: HostTensor) -> OneCase {
     .gives([("y", scalar(2f32))])
 }
 
-/// Runs a while loop that may reach its bound while its condition still holds.
+/// Builds a case whose while loop counts from 0 to 5, but runs at most `bound` steps. `n` is the expected count.
 fn while_with_a_bound(bound: i64, n: i64) -> OneCase {
     case(format!("while_with_bound_{bound}"), |g| {
         outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }

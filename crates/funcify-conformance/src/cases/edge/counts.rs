@@ -1,4 +1,4 @@
-//! Loops with zero steps or one step, unroll hints, and sequences longer than the loop (scan-c3).
+//! Loops with zero steps or one step, unroll hints, and sequences with more rows than the loop has steps (scan-c3).
 
 use super::*;
 
@@ -72,7 +72,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., f32::NAN, f32::NAN]), scalar(0f32)])
         .gives([("trace", row([1f32, 3., 6.]))]),
-        // A body without ys: the result has no leaf for ys, not even an empty tensor.
+        // The body returns no ys, so the scan returns only the last carry, without an empty tensor for the ys.
         case_on("body_without_ys", [("init: f32[]", scalar(2f32)), ("xs: f32[T]", row([3f32, 5.]))])
             .runs(|[init, xs]| scan(init, xs, |c, x| (c * x, ())))
             .gives([("out_0", scalar(30f32))]),
@@ -83,7 +83,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { ys }
             })
             .gives([("ys", row([1f32, 4., 9.]))]),
-        // Nothing uses the results of this state, but another state depends on it, so it must be kept.
+        // Nothing reads the trace of the state `count`, but the state `sum` depends on `count`, so `count` must be
+        // kept.
         case("unread_state_that_feeds_another", |g| {
             let mut loop_ = Recurrence::new();
             let zero = g.input("zero", "f32[]");
@@ -113,7 +114,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a loop of seven steps with an unroll hint. The result must be the same for every unroll factor.
+/// Builds a case with a loop of seven steps and the unroll hint `unroll`. The result must be the same for every unroll
+/// factor.
 fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
@@ -124,8 +126,8 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     unrolled(&format!("unroll_hint_{unroll}_over_seven_steps"), program)
 }
 
-/// Builds a loop with an unroll hint and a trip count that is known only at run time. The result must be the same for
-/// every unroll factor.
+/// Builds a case with the unroll hint `unroll` for a loop whose trip count is known only at run time. The result must
+/// be the same for every unroll factor.
 fn unroll_hint_over_a_symbolic_length(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);

@@ -9,7 +9,7 @@ pub(super) fn cases() -> Cases {
         cases.extend(all([without_steps(is_static), one_step(is_static), three_steps(is_static)])?);
     }
     cases.extend(all([
-        // The program computes the trip count: a + b.
+        // The trip count is the sum of two inputs, `a + b`.
         case("steps_computed_from_inputs", |g| {
             let (a, b) = (g.input("a", "i64[]"), g.input("b", "i64[]"));
             let mut loop_ = Recurrence::new();
@@ -22,7 +22,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), scalar(3i64), scalar(1f32)])
         .gives_dynamic([("trace", row([2f32, 4., 8., 16.]))]),
-        // The trip count is an i32.
+        // The trip count is a static input of type i32.
         case("steps_by_static_input_int32", |g| {
             let mut loop_ = Recurrence::new();
             let state = loop_.sit_sot(g.input("init", "f32[]"));
@@ -52,7 +52,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a loop with every kind of state. It runs `n` steps over a sequence that may have more rows.
+/// Builds a program with a loop that has a state of every kind. The loop runs `n` steps, and its sequence may have more
+/// than `n` rows. If `is_static` is set, the input `n` is static.
 fn program(g: &Builder, is_static: bool) -> Outputs {
     let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
     let mut loop_ = Recurrence::new();
@@ -88,7 +89,7 @@ fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> OneCase
     steps.on(inputs).dynamic(!is_static).gives(outputs)
 }
 
-/// Builds the case with trip count 0.
+/// Builds the case for [`program`] with trip count 0.
 fn without_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", empty::<f32, 2>([0, 2])),
@@ -100,7 +101,7 @@ fn without_steps(is_static: bool) -> OneCase {
     counted(is_static, 0, outputs)
 }
 
-/// Builds the case with trip count 1. The results have the same ranks as for larger trip counts.
+/// Builds the case for [`program`] with trip count 1. The results have the same ranks as for larger trip counts.
 fn one_step(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([1, 2], [1f32, 10.])),
@@ -112,7 +113,7 @@ fn one_step(is_static: bool) -> OneCase {
     counted(is_static, 1, outputs)
 }
 
-/// Builds the case with trip count 3, so the last of the sequence's four rows is not read.
+/// Builds the case for [`program`] with trip count 3, so the last of the sequence's four rows is not read.
 fn three_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),

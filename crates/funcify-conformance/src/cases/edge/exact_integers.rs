@@ -25,7 +25,7 @@ pub(super) fn cases() -> Cases {
         in_each_step("position", 3, odd, |n| (iota(4, DType::I64) * 5_592_405 + (n % 4 - 1)).slice(0, 3..)),
         in_each_step("given_above", odd, odd, |n| n + 0),
         in_each_step("given_below", -odd, -odd, |n| n + 0),
-        // An unsigned integer wraps around below zero.
+        // Subtracting 1 from the unsigned integer 0 wraps around to the largest one.
         case_on("exact_integers_unsigned", [("n: u32[1]", row([0u32])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
             .runs(|[n, xs]| {
                 let step = |sum: Value, x: Value| (sum * 0.5 + x, (n - 1, (n - 1).gt(5)));
@@ -37,7 +37,7 @@ pub(super) fn cases() -> Cases {
                 ("larger", super::tensor([3, 1], [true; 3])),
                 ("last", scalar(1.875f32)),
             ]),
-        // A loop whose early exit is never taken. The program multiplies the loop's trip count by a large constant.
+        // The loop never takes its early exit. The program multiplies the trip count by a large constant.
         case_on("exact_integers_steps_that_ran", [("xs: f32[5]", row([1f32; 5]))])
             .runs(|[xs]| {
                 let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));
@@ -56,7 +56,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Runs a loop over floats that also computes an integer in each step, from an integer input.
+/// Builds a case with a loop over floats whose steps also compute the integer `f(n)` from the input `n`.
 fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> OneCase {
     case_on(format!("exact_integers_{name}"), [("n: i64[1]", row([n])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
         .runs(|[n, xs]| {
@@ -66,8 +66,8 @@ fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -
         .gives([("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))])
 }
 
-/// Runs a loop over floats of type `dtype` that also carries an integer, whose magnitude grows beyond the exact range
-/// of that type.
+/// Builds a case with a loop over floats of type `dtype` that also carries an integer. The magnitude of the integer
+/// grows beyond the range in which `dtype` is exact. `expected(t)` is the integer after step `t`.
 fn counter(name: &str, dtype: DType, start: i64, next: fn(Value, Value) -> Value, expected: fn(i64) -> i64) -> OneCase {
     const STEPS: usize = 24;
     let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));

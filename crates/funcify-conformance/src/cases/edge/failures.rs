@@ -4,7 +4,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // The trip count is T - 3, with T = 1.
+        // The trip count T - 3 is negative, because T = 1.
         case("negative_symbolic_count", |g| {
             let xs = g.input("xs", "f32[T]");
             outputs! { xs, trace: counting(g, xs.dim(0) - 3) }
@@ -76,13 +76,13 @@ pub(super) fn cases() -> Cases {
         case_on("polynomial_without_a_solution", [("xs: f32[2*T]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| outputs! { y: xs * 2.0 })
             .fails("Call"),
-        // The input is declared with three rows, but has two.
+        // The input `xs` is declared with three rows, but its argument has two.
         case("fixed_size_that_differs", doubled).on([row([1f32, 2.]), row([1f32])]).fails("Call"),
-        // The input is declared as a vector, but is a matrix.
+        // The input `zs` is declared as a vector, but its argument is a matrix.
         case("wrong_rank", doubled).on([row([1f32, 2., 3.]), tensor([1, 1], [1f32])]).fails("Call"),
-        // The input is declared as floats, but holds integers.
+        // The input `zs` is declared as floats, but its argument holds integers.
         case("wrong_dtype", doubled).on([row([1f32, 2., 3.]), row([1i64])]).fails("Call"),
-        // The program has two inputs, but gets one argument.
+        // The program has two inputs, but the call passes only one argument.
         case("too_few_arguments", doubled).on([row([1f32, 2., 3.])]).fails("Call"),
     ])?;
     for is_static in [false, true] {
@@ -92,7 +92,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a loop whose trip count is an operand that is negative, or exceeds the number of rows of the sequence.
+/// Builds a case that must fail because the trip count `n` is negative or exceeds the three rows of the sequence. `n`
+/// is a static input if `is_static` is set, and an ordinary input otherwise.
 fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
@@ -110,7 +111,7 @@ fn counting(g: &Builder, steps: funcify::Dim) -> Value {
     repeated(Recurrence::new().steps(steps), g.input("init", "f32[]"), |old| old + 1.0)
 }
 
-/// Builds a case that reads rows that do not exist from the trace of a cumulative sum.
+/// Builds a case in which `part` reads rows that are out of range for a trace with two rows.
 fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> OneCase {
     case_on(name, [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2.]))])
         .runs(|[init, xs]| {

@@ -43,7 +43,8 @@ pub(super) fn cases() -> Cases {
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
         // A reverse loop exits early, so it reads only the last rows of the sequence. The steps compute 2 * 5 = 10 and
-        // 10 * 3 = 30, and the sum is 40. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and 10 for xs[3].
+        // 10 * 3 = 30, and the loss is their sum. The gradients are 20 for init, 2 + 2 * 3 = 8 for xs[4], and 10 for
+        // xs[3].
         case("gradient_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -94,7 +95,7 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives([("out_0", scalar(7f32)), ("out_1", scalar(1f32))]),
-        // With `Disconnected::Zeros`, an input without a path to the loss has gradient zero.
+        // With `Disconnected::Zeros`, an input that affects the loss only through a comparison has gradient zero.
         case_on("gradient_of_zeros_on_request", [("x: f32[2]", row([1f32, 2.])), ("w: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[x, w]| {
                 let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
@@ -108,8 +109,8 @@ pub(super) fn cases() -> Cases {
         truncated(1, [0., 0., 0., 0., 1.], 6.125),
         truncated(3, [0., 0., 0.25, 0.5, 1.], 8.875),
         truncated(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
-        // The body contains a gradient, and the loop is differentiated. Two steps of x -> d(x^3)/dx = 3 x^2 compute
-        // 3 (3 x^2)^2 = 27 x^4.
+        // The body computes a gradient, and the loop itself is differentiated. Two steps of x -> d(x^3)/dx = 3 x^2
+        // compute 3 (3 x^2)^2 = 27 x^4.
         case_on("gradient_in_a_body", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let twice = |x: Value| {
@@ -130,7 +131,8 @@ pub(super) fn cases() -> Cases {
                 grad(x, |x| grad(x, fourth))
             })
             .gives([("out", scalar(12f32))]),
-        // The loss is the last row, the product of all elements, so only that row has a nonzero cotangent.
+        // The loss is the last row of the ys, the product of `init` and all elements of `xs`, so only that row has a
+        // nonzero cotangent.
         {
             let expected = || row([12f32, 6., 4., 3.]);
             case("gradient_of_the_last_row", |g| {
@@ -178,8 +180,9 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([-1i32, 0, 1, 7]), row([2f32, 3., 4., 5.])])
         .gives([("out", row([4f32, 6., 3., 3.]))]),
-        // The steps that other lanes still run must not affect the gradient of a finished lane. Each lane computes
-        // sqrt(x - 1) while x exceeds 1. The values are 5 -> 2 -> 1 and 1, and the gradients are 1/4 * 1/2 and 1.
+        // The steps that other lanes still run must not affect the gradient of a finished lane. Each lane replaces x
+        // with sqrt(x - 1) while x exceeds 1. The first lane goes from 5 to 2 to 1, so its gradient is 1/4 * 1/2. The
+        // second lane starts at 1 and runs no steps, so its gradient is 1.
         case_on("gradient_of_ended_lanes", [("xs: f32[2]", row([5f32, 1.]))])
             .runs(|[xs]| grad(xs, |xs| vmap(xs, |x| while_loop(x, |x| x.gt(1.0), |x| (x - 1.0).sqrt())).sum(0)))
             .gives_dynamic([("out", row([0.125f32, 1.]))]),
@@ -190,22 +193,24 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), scalar(3f32), scalar(5f32)])
         .gives([("out_0", scalar(6f32)), ("out_1", scalar(0f32))]),
-        // Reverse mode through a while loop without a bound. Doubling 2 while it is below 10 takes 3 steps.
+        // Differentiates a while loop without a bound in reverse mode. The loop doubles x from 2 while x is below 10,
+        // which takes 3 steps.
         case_on("gradient_of_a_conditional_loop", [("x: f32[]", scalar(2f32)), ("w: f32[]", scalar(2f32))])
             .runs(|[x, w]| {
                 let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
                 (grad((x, w), loss), grad(w, |w| grad(w, |w| loss((x, w)))))
             })
             .gives_dynamic([("out_0_0", scalar(8f32)), ("out_0_1", scalar(24f32)), ("out_1", scalar(24f32))]),
-        // Matrix products do not commute, so the gradient must keep their order. The gradient of (A B C)[0][1] is
-        // computed from A[0,:] = (1, 2), (B C)[:,1] = (3, 1), and (A B)[0,:] = (1, 3).
+        // Let A, B and C be the matrices in `xs`. Matrix products do not commute, so the gradient must keep their
+        // order. The gradient of (A B C)[0,1] is computed from A[0,:] = (1, 2), (B C)[:,1] = (3, 1), and (A B)[0,:] =
+        // (1, 3).
         case_on(
             "gradient_of_products_in_order",
             [("xs: f32[3,2,2]", tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 0., 1., 1., 2., 0., 1.]))],
         )
         .runs(|[xs]| grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1)))
         .gives([("out", tensor([3, 2, 2], [3f32, 1., 0., 0., 2., 1., 4., 2., 0., 1., 0., 3.]))]),
-        // The partial derivatives of a product are products of the other elements. They must be correct even if
+        // The partial derivatives of a product are products of the other elements. They must be correct even if some
         // elements are zero.
         case("gradient_of_a_product_with_zeros", |g| {
             let (one, two) = (g.input("one", "f32[3]"), g.input("two", "f32[3]"));
@@ -244,8 +249,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 0., 100.])),
             ("out_1_1", row([0f32, 10., 0.])),
         ]),
-        // Computes a gradient for each lane, and the gradient of a sum over lanes. d(x0 w^2 + x1 w + x2)/dw = 2 x0 w +
-        // x1.
+        // Computes a gradient for each lane, and the gradient of the sum over the lanes. The loss of a lane is x0 w^2 +
+        // x1 w + x2, and its derivative with respect to w is 2 x0 w + x1.
         {
             fn loss(w: Value, xs: Value) -> Value {
                 scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
@@ -260,7 +265,7 @@ pub(super) fn cases() -> Cases {
                 .on([scalar(10f32), tensor([2, 3], [1f32, 2., 3., 4., 5., 6.])])
                 .gives([("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
         },
-        // Computes the Hessian of the sum of c[t] = x[0] x[1] + c[t-1] over two steps, which is 3 x[0] x[1].
+        // Computes the Hessian of 3 x[0] x[1], the sum of c[t] = c[t-1] + x[0] x[1] over two steps.
         case_on("hessian_of_a_loop", [("x: f32[2]", row([2f32, 7.]))])
             .runs(|[x]| {
                 hessian(x, |x| {
@@ -270,7 +275,7 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives([("out", tensor([2, 2], [0f32, 3., 3., 0.]))]),
-        // The Hessian of x0^2 x1 is [[2 x1, 2 x0], [2 x0, 0]].
+        // The loss is x0^2 x1, and its Hessian is [[2 x1, 2 x0], [2 x0, 0]].
         case_on("hessian_vector_product", [("x: f32[2]", row([2f32, 3.])), ("v: f32[2]", row([1f32, 10.]))])
             .runs(|[x, v]| {
                 let loss = |x: Value| {
@@ -287,8 +292,9 @@ pub(super) fn cases() -> Cases {
                 (grad(w, power), grad(w, |w| grad(w, power)))
             })
             .gives_dynamic([("out_0", scalar(80f32)), ("out_1", scalar(160f32))]),
-        // Overwritten rows must not contribute to later results. The results are b, b c, b c d, b c d e for rows 0 to
-        // 3, and the unchanged last row: 2, 6, 24, 120, 9.
+        // Let a, b, c and d be the first four rows of the buffer. The loop replaces them with a, a b, a b c and a b c
+        // d, and keeps the last row, so the result is 2, 6, 24, 120, 9. Each overwritten row contributes to the loss
+        // only through the product that replaces it.
         {
             let (inputs, expected) =
                 ([row([2f32, 3., 4., 5., 9.])], row([1f32 + 3. + 12. + 60., 2. + 8. + 40., 6. + 30., 24., 1.]));
@@ -304,7 +310,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Runs c = c * w + x over x = 1, 2, 3, 4, 5 with w = 0.5, and differentiates only the last `steps` steps.
+/// Builds a case that runs c = c * w + x over x = 1, 2, 3, 4, 5 with w = 0.5, and differentiates only the last `steps`
+/// steps.
 fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[5]"), g.input("w", "f32[]"));

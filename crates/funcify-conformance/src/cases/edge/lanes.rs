@@ -11,7 +11,7 @@ pub(super) fn cases() -> Cases {
         case_on("lanes_with_an_untaken_root", [("x: f32[B]", row([4f32, 0., -1.]))])
             .runs(|[x]| outputs! { y: vmap(x, |x| cond(x.gt(0.0), || x.sqrt(), || x.zeros_like())) })
             .gives([("y", row([2f32, 0., 0.]))]),
-        // The predicate has the outer lanes, and the operand has the inner lanes.
+        // The predicate varies along the outer lanes, and the operand varies along the inner lanes.
         case_on("lanes_of_lanes_of_a_choice", [("p: bool[A]", row([true, false])), ("x: f32[B]", row([1f32, 2., 3.]))])
             .runs(|[p, x]| outputs! { y: vmap(p, |p| vmap(x, |x| cond(p, || x, || -x))) })
             .gives([("y", tensor([2, 3], [1f32, 2., 3., -1., -2., -3.]))]),
@@ -58,7 +58,7 @@ pub(super) fn cases() -> Cases {
             .gives([("n", row([3i64, 6, 9]))]),
         until_of_each_lane(false),
         until_of_each_lane(true),
-        // A finished lane stays finished, even if a later step would make its exit condition false again.
+        // A finished lane stays finished, even if its exit condition would be false in a later step.
         case("lanes_that_stay_ended", |g| {
             let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
             let sum = vmap(limit, |limit| {
@@ -155,8 +155,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a loop in which each lane runs its own number of steps and writes that many rows of a full buffer. The other
-/// rows keep their values. The loop runs forward or in reverse.
+/// Builds a case with a loop in which each lane runs its own number of steps and writes that many rows of a full
+/// buffer. The other rows keep their values. The loop runs in reverse if `down` is set.
 fn buffer_counted_by_lane(down: bool) -> OneCase {
     let (direction, read, write) = if down { (", order=down", 1, 0) } else { ("", 0, 1) };
     let text = format!(
@@ -181,8 +181,8 @@ fn buffer_counted_by_lane(down: bool) -> OneCase {
     case_of(name, graph).on(inputs).dynamic(true).gives([("rows", tensor([3, 4], rows))])
 }
 
-/// Builds a loop in which each lane computes a cumulative sum, and exits after the step that reaches the lane's limit.
-/// The loop runs forward or in reverse.
+/// Builds a case with a loop in which each lane computes a cumulative sum, and exits after the step that reaches the
+/// lane's limit. The loop runs from the last row to the first if `down` is set.
 fn until_of_each_lane(down: bool) -> OneCase {
     let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
     case_on(name, [("limit: i64[B]", row([1i64, 5, 99])), ("xs: i64[T]", row([1i64, 2, 3, 4]))])
@@ -206,7 +206,7 @@ fn until_of_each_lane(down: bool) -> OneCase {
         .gives([("sum", row(sums))])
 }
 
-/// Maps seven rows in chunks. The chunk size must not change the result.
+/// Builds a case that maps seven rows in chunks of `chunk` rows. The chunk size must not change the result.
 fn map_in_chunks_of_a_constant(chunk: usize) -> OneCase {
     let ys = tensor([7, 2], std::array::from_fn::<i64, 14, _>(|i| i as i64 * if i % 2 == 0 { 1 } else { 10 }));
     let sums = tensor([7], std::array::from_fn::<i64, 7, _>(|i| 4 * i as i64 + 1));
@@ -219,7 +219,7 @@ fn map_in_chunks_of_a_constant(chunk: usize) -> OneCase {
     .gives([("ys", ys), ("sums", sums)])
 }
 
-/// Maps a symbolic number of rows in chunks of three.
+/// Builds a case that maps a symbolic number of rows in chunks of three. The argument has `rows` rows.
 fn map_in_chunks(rows: usize) -> OneCase {
     let ys = HostTensor::from_fn(DType::I64, &[rows, 2], |index| {
         funcify::Scalar::Int((index[0] as i64 + 1) * if index[1] == 0 { 1 } else { 10 })

@@ -1,4 +1,4 @@
-//! Category `edge`: step counts, taps, captures and errors that some tensor libraries are known to handle differently
+//! Category `edge`: trip counts, taps, captures and errors that some tensor libraries are known to handle differently
 //! or incorrectly.
 //!
 //! The expected values follow from the definition of a case. They are literals, or are computed by a plain Rust loop or
@@ -80,12 +80,12 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Creates a case from a program, without arguments.
+/// Starts a case with a program that declares its own inputs. The arguments are set with `CaseDraft::on`.
 fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -> CaseDraft {
     case_of(name, Graph::build("edge", program))
 }
 
-/// Creates a case from inputs, each with its declaration and its argument: `("xs: f32[T]", row([1f32, 2.]))`.
+/// Starts a case with its inputs, each as a declaration and an argument: `("xs: f32[T]", row([1f32, 2.]))`.
 fn case_on<const N: usize>(name: impl Into<String>, inputs: [(&'static str, HostTensor); N]) -> CaseInputs<N> {
     CaseInputs { name: name.into(), inputs }
 }
@@ -97,7 +97,7 @@ struct CaseInputs<const N: usize> {
 }
 
 impl<const N: usize> CaseInputs<N> {
-    /// Adds the program, as a function of the inputs.
+    /// Sets the program, a function of the inputs.
     fn runs<T: Tree>(self, program: impl FnOnce([Value; N]) -> T) -> CaseDraft {
         let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("`name: type`"));
         let inputs = self.inputs.map(|(_, value)| value);
@@ -105,12 +105,12 @@ impl<const N: usize> CaseInputs<N> {
     }
 }
 
-/// Creates a case from a graph, without arguments.
+/// Starts a case with a graph. The arguments are set with `CaseDraft::on`.
 fn case_of(name: impl Into<String>, graph: Result<Graph, Error>) -> CaseDraft {
     CaseDraft { name: name.into(), graph, inputs: Vec::new(), atol: 0.0, needs_dynamic_steps: false }
 }
 
-/// Creates a case from a program in text form, without arguments.
+/// Starts a case with a program in text form. The arguments are set with `CaseDraft::on`.
 fn text(name: impl Into<String>, program: &str) -> CaseDraft {
     case_of(name, Graph::parse(program))
 }
@@ -125,12 +125,12 @@ struct CaseDraft {
 }
 
 impl CaseDraft {
-    /// Sets the arguments.
+    /// Sets the arguments of the call.
     fn on(self, inputs: impl Into<Vec<HostTensor>>) -> CaseDraft {
         CaseDraft { inputs: inputs.into(), ..self }
     }
 
-    /// Sets the absolute tolerance, for results close to zero.
+    /// Sets the absolute tolerance, for outputs close to zero.
     fn with_atol(self, atol: f64) -> CaseDraft {
         CaseDraft { atol, ..self }
     }
@@ -140,7 +140,7 @@ impl CaseDraft {
         CaseDraft { needs_dynamic_steps, ..self }
     }
 
-    /// Expects these named outputs. The tolerance of floats is a few ulps.
+    /// Completes the case with the expected outputs and their names. Floats have a relative tolerance of 1e-6.
     fn gives<S: Into<String>>(self, outputs: impl IntoIterator<Item = (S, HostTensor)>) -> OneCase {
         let atol = self.atol;
         let output = |(name, values): (S, HostTensor)| {
@@ -151,17 +151,17 @@ impl CaseDraft {
         self.expects(Expected::Outputs(outputs))
     }
 
-    /// Expects these named outputs. The maximum trip count of a loop is known only at run time.
+    /// Completes the case like `gives`, for a program with a loop whose maximum trip count is known only at run time.
     fn gives_dynamic<S: Into<String>>(self, outputs: impl IntoIterator<Item = (S, HostTensor)>) -> OneCase {
         self.dynamic(true).gives(outputs)
     }
 
-    /// Expects an error of this kind when the program is called.
+    /// Completes the case with the kind of error that the call must return.
     fn fails(self, kind: &'static str) -> OneCase {
         self.expects(Expected::Error(kind))
     }
 
-    /// Expects these outputs or this error.
+    /// Completes the case with the expected outputs or the expected error.
     fn expects(self, expected: Expected) -> OneCase {
         let CaseDraft { name, graph, inputs, needs_dynamic_steps, .. } = self;
         let graph = graph.map_err(|error| format!("case `edge/{name}`: {error}"))?;
@@ -170,7 +170,7 @@ impl CaseDraft {
     }
 }
 
-/// Collects cases, or returns the reason why one of them cannot be built.
+/// Collects the cases, or returns the reason why one of them cannot be built.
 fn all<const N: usize>(cases: [OneCase; N]) -> Cases {
     cases.into_iter().collect()
 }
@@ -185,7 +185,8 @@ fn empty<E: Element, const R: usize>(shape: [usize; R]) -> HostTensor {
     tensor::<E, R, 0>(shape, [])
 }
 
-/// Creates a tensor of this shape. Panics if the number of elements does not match, which is an error in a case.
+/// Creates a tensor of this shape. Panics if the number of elements does not match the shape, which would be a bug in
+/// the case.
 #[track_caller]
 fn tensor<E: Element, const R: usize, const N: usize>(shape: [usize; R], elements: [E; N]) -> HostTensor {
     HostTensor::from_vec(elements.to_vec(), shape).expect("the number of elements matches the shape")

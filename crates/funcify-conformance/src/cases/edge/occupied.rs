@@ -13,8 +13,8 @@ pub(super) fn cases() -> Cases {
         text("state_under_another_name", include_str!("programs/state_by_another_name.fir"))
             .on([row([1f32, 2., 3.]), scalar(10f32)])
             .gives([("ys", row([10f32, 22., 39.])), ("last", scalar(16f32))]),
-        // Hebbian weights: each step adds an outer product to each of two matrices, one computed from the state before
-        // its update, and one from the state after its update.
+        // Hebbian weights: each step adds an outer product to each of two matrices. The product for the first matrix is
+        // computed from the old state, and the product for the second matrix from the new state.
         {
             let zeros = || tensor([2, 2], [0f32; 4]);
             text("sums_of_products_before_and_after_a_step", include_str!("programs/strip_copies.fir"))
@@ -45,7 +45,8 @@ pub(super) fn cases() -> Cases {
                 .on([filled(&[200, 4096], 1.0), filled(&[4096], 0.0)])
                 .gives([("ys", filled(&[200], 1.0))])
         },
-        // Each step sums the trace of an inner loop with an early exit. The number of rows changes from step to step.
+        // Each step sums the trace of an inner loop with an early exit. The number of rows in the trace changes from
+        // step to step.
         text("trace_of_a_loop_that_ends_early", include_str!("programs/trace_of_an_early_end.fir"))
             .on([tensor([3, 4], [1f32, 1., 1., 1., 3., 9., 9., 9., 0.5, 2., 9., 9.])])
             .gives([("sums", row([6f32, 3., 3.]))]),

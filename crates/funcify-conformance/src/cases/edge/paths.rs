@@ -9,10 +9,11 @@ use super::{Cases, all, case, case_on, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
     all([
-        // A recurrence of matrices that do not commute must have the same gradient as its unrolled form. The loss is
-        // entry (0, 1), so only the row s = (1, 2) of S matters: s A = (1, 4), and s A B = (5, 1). The gradient of s is
-        // (A B C)[:,1] = (7, 2). The gradient of A is the outer product of s and (B C)[:,1] = (3, 2). The gradient of B
-        // is the outer product of s A and C[:,1] = (2, 1). The gradient of C is s A B in column 1, and zero elsewhere.
+        // A recurrence of matrices that do not commute must have the same gradient as its unrolled form. Let S be
+        // `start`, and let A, B and C be the matrices in `xs`. The loss is entry (0, 1) of the product S A B C, so it
+        // depends only on the first row of S, s = (1, 2), with s A = (1, 4) and s A B = (5, 1). The gradient of s is (A
+        // B C)[:,1] = (7, 2). The gradient of A is the outer product of s and (B C)[:,1] = (3, 2). The gradient of B is
+        // the outer product of s A and C[:,1] = (2, 1). The gradient of C is s A B in column 1, and zero elsewhere.
         {
             let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
             let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
@@ -56,8 +57,9 @@ pub(super) fn cases() -> Cases {
                 grad_with(GradOptions::new().disconnected(Disconnected::Zeros), (x, w), power)
             })
             .gives_dynamic([("out_0", scalar(0f32)), ("out_1", scalar(80f32))]),
-        // A loop over the trace of another loop. The first loop computes the products 2, 6, 24. The second one
-        // computes d -> d * y + 1: 3, 19, 457. The gradients of the ys are 24 * 6 * 1, 24 * 3 and 19.
+        // A loop runs over the trace of another loop. The first loop computes the products 2, 6 and 24. The second loop
+        // replaces d with d * y + 1, so d takes the values 3, 19 and 457. The gradients of the ys are 24 * 6 * 1, 24 *
+        // 3 and 19.
         case("gradient_of_a_trace_as_a_sequence", |g| {
             let (c, d, xs) = (g.input("c", "f32[]"), g.input("d", "f32[]"), g.input("xs", "f32[T]"));
             grad((c, d, xs), |(c, d, xs)| {
@@ -67,8 +69,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), scalar(1f32), row([2f32, 3., 4.])])
         .gives([("out_0", scalar(1176f32)), ("out_1", scalar(288f32)), ("out_2", row([588f32, 296., 114.]))]),
-        // A weight has the same derivatives no matter whether the steps capture it, carry it, or read it from a
-        // sequence: 3 w^2 + 2 w + 2, and 6 w + 2.
+        // A weight has the same first derivative, 3 w^2 + 2 w + 2, whether the steps capture it, carry it, or read it
+        // from a sequence. The second derivative is 6 w + 2.
         case("gradient_of_a_weight_captured_or_passed", |g| {
             let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
             let captured = |w: Value| scan(init, xs, |c, x| (c * w + x, ())).0;
@@ -97,15 +99,15 @@ pub(super) fn cases() -> Cases {
                 scan_with(ScanOptions::new().length(5), start, (), step).0.1
             };
             let (of_mean, of_deviation) = grad((mean, deviation), walk);
-            // The gradient of the deviation is the sum of the standard normal numbers.
+            // The gradient with respect to the deviation is the sum of the standard normal numbers.
             (of_mean, of_deviation, of_deviation - walk((mean.zeros_like(), mean.ones_like())))
         })
         .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
         .with_atol(1e-6)
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
         // If updates are multiplied into an element, the gradient of an update is the product of the other factors,
-        // times the weight. Factors may be zero, and updates out of range have no effect. The results are 2 * 0.5,
-        // 3 * 4 * 0 and 5.
+        // times the weight of the element in the loss. Factors may be zero, and updates out of range have no effect.
+        // The results are 2 * 0.5, 3 * 4 * 0 and 5.
         case("gradient_of_scattered_products", |g| {
             let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
             let loss = |(x, u): (Value, Value)| {
@@ -120,8 +122,9 @@ pub(super) fn cases() -> Cases {
             ("out_0_1", row([0f32, 120., 0., 2.])),
             ("out_1", scalar(222.5f32)),
         ]),
-        // Second derivatives of scattered products along axis 1 of a matrix. The only nonzero second derivatives belong
-        // to the two factors of the same element, and equal 10 * 3.
+        // Computes second derivatives of scattered products along axis 1 of a matrix. Two updates multiply the same
+        // element, whose old value is 3 and whose weight is 10, so their mixed derivative is 10 * 3. All other second
+        // derivatives are zero.
         {
             let mut expected = [0f32; 16];
             (expected[1], expected[4]) = (30.0, 30.0);
@@ -183,7 +186,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Sums the three elements with different weights, so that a loss distinguishes them.
+/// Returns the sum of the three elements with the weights 1, 10 and 100, so that each element has a different gradient.
 fn weighted(values: Value) -> Value {
     (values * constant(HostTensor::from([1f32, 10., 100.]))).sum(0)
 }

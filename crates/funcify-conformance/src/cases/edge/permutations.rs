@@ -23,8 +23,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a loop whose steps replace carry `i` with carry `permutation[i]` of the previous step. Carry `i` starts at
-/// `10 i`.
+/// Builds a case with a loop whose steps replace carry `i` with the old carry `permutation[i]`. Carry `i` starts at `10
+/// i`.
 fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let inputs = named_inputs(g);
@@ -37,8 +37,7 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     case(name, program).on(inputs).gives((0..COUNT).map(|index| (format!("last{index}"), scalar(last[index]))))
 }
 
-/// Builds a loop like that of [`permuted_carries`], but with states. The traces of the states show the result of each
-/// step.
+/// Builds a case like that of [`permuted_carries`], but with states, whose traces show the result of each step.
 fn permuted_states(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();

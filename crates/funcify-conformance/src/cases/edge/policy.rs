@@ -34,8 +34,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Differentiates seven steps of c = c * w + x. The gradient of x[t] is a power of w. The gradient of w is computed by
-/// Horner's rule.
+/// Builds a case that differentiates seven steps of c = c * w + x. The gradient of x[t] is a power of w. The gradient
+/// of w is computed by Horner's rule.
 fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> OneCase {
     let policy = policy.clone();
     let (init, xs, w) = (3f32, [1f32, -2., 4., 0.5, 8., 2., -1.], 0.5f32);
@@ -58,8 +58,8 @@ fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static s
     .gives([("out_0", scalar(w.powi(7))), ("out_1", row(of_xs)), ("out_2", scalar(of_w))])
 }
 
-/// Differentiates the products b[t+1] = b[t] * b[t+1] in a full buffer. The gradient of b[i] is the sum of all products
-/// that contain b[i], each without the factor b[i].
+/// Builds a case that differentiates the products b[t+1] = b[t] * b[t+1] in a full buffer. The gradient of b[i] is the
+/// sum of all products that contain b[i], each without the factor b[i].
 fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let program = move |g: &Builder| {
@@ -79,7 +79,7 @@ fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     case(format!("residuals_{name}_full_buffer"), program).on([row(rows)]).gives([("out", row(expected))])
 }
 
-/// Differentiates the sum of x[t-1] * x[t+3], whose taps reach across segments.
+/// Builds a case that differentiates the sum of x[t-1] * x[t+3]. The taps reach across segments.
 fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);
@@ -103,7 +103,7 @@ fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
         )])
 }
 
-/// Computes the second derivative of w^5, where w^5 is the last row of a state's trace.
+/// Builds a case that computes the second derivative of w^5, where w^5 is the last row of a state's trace.
 fn second_state(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let power = move |w: Value| {
@@ -114,7 +114,7 @@ fn second_state(name: &str, policy: &CheckpointPolicy) -> OneCase {
         .gives([("out", scalar(160f32))])
 }
 
-/// Computes the gradient of w^n, where the trip count n is an operand.
+/// Builds a case that computes the gradient of w^n, where the trip count n is an operand.
 fn run_time_count(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     case_on(format!("residuals_{name}_run_time_count"), [("n: i64[]", scalar(7i64)), ("w: f32[]", scalar(2f32))])

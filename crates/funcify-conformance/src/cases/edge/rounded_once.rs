@@ -31,7 +31,7 @@ fn integers(name: &str, from: DType, to: DType, number: i64, expected: i64) -> O
     rounded(name, [from, to], [Scalar::Int(number); 2], [expected as f64; 2])
 }
 
-/// Casts two numbers outside a loop, and casts them again in each step of a loop.
+/// Builds a case that casts two numbers outside a loop, and casts them again in each step of a loop.
 fn rounded(name: &str, [from, to]: [DType; 2], numbers: [Scalar; 2], expected: [f64; 2]) -> OneCase {
     let program = |g: &Builder| {
         let numbers = g.input("numbers", funcify::TensorType::new(from, [2]));

@@ -20,8 +20,8 @@ pub(super) fn cases() -> Cases {
                     ),
                 ),
             ]),
-        // The rule is stable where the naive derivative is infinity / infinity. Checks forward mode, reverse mode and a
-        // second derivative.
+        // The rule of `softplus` is stable where the naive derivative is infinity / infinity. The program computes a
+        // derivative in forward mode, a derivative in reverse mode, and a second derivative.
         case_on("rule_of_a_stable_derivative", [("x: f32[3]", row([0f32, 3f32.ln(), 1000.]))])
             .runs(|[x]| {
                 let sum = |x: Value| softplus(x).sum(0);
@@ -32,7 +32,7 @@ pub(super) fn cases() -> Cases {
                 ("out_1", row([1f32, 1.5, 2.])),
                 ("out_2", row([0.25f32, 0.1875, 0.])),
             ]),
-        // A nonlinear rule works in reverse mode, for any order.
+        // The rule of `clip` is not linear in the cotangent, but works in reverse mode, for derivatives of any order.
         case_on("rule_that_clips_gradients", [("x: f32[3]", row([0.25f32, 4., -9.]))])
             .runs(|[x]| {
                 let loss = |x: Value| clip(x).square().sum(0);
@@ -51,8 +51,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 10., 100.])),
             ("out_1_1", row([0f32, 2., -2.])),
         ]),
-        // Forward mode transposes a rule for reverse mode, including its `reverse` op. The rule multiplies by the
-        // matrix [[0, 2], [3, 0]].
+        // Forward mode transposes a rule for reverse mode, including its `reverse` op. The rule multiplies the
+        // cotangent by the matrix [[0, 2], [3, 0]].
         case_on("rule_transposed", [("x: f32[2]", row([5f32, 7.]))])
             .runs(|[x]| {
                 let turned = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.reverse(0) * tilt(ct.dtype()));
@@ -60,13 +60,14 @@ pub(super) fn cases() -> Cases {
                 (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
             })
             .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
-        // The steps of Newton's method are not differentiated. The derivative is 1 / (2 y) at y = 2. The second
-        // derivative differentiates the steps of `forward`, which compute the residual.
+        // The first derivative is given by the rule of `root`, 1 / (2 y) at y = 2, without differentiating the steps of
+        // Newton's method. The second derivative differentiates the steps in `forward`, because they compute the
+        // residual y.
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
-        // Differentiates x^2 with the derivative rule 10 x, and x^3 with the derivative rule 10 x^3. The second
-        // derivatives are 10 and 100 x^3.
+        // By their rules, the derivatives of x^2 and x^3 are 10 x and 10 x^3. The second derivatives are 10 and 100
+        // x^3, because the second differentiation applies the rule of x^3 again.
         case_on("rule_of_second_order", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);
@@ -88,8 +89,9 @@ pub(super) fn cases() -> Cases {
                 ]
                 .map(|(name, value)| (name, scalar(value))),
             ),
-        // A rule in the body of a loop, in forward and reverse mode. The function doubles c, but its rule computes the
-        // derivative 3. The value is ((2 * 1 + 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
+        // The body of a loop calls a function with a rule, and the loop is differentiated in forward and reverse mode.
+        // The function doubles c, but its derivative by the rule is 3. The value is ((2 * 1 + 1) * 2 + 2) * 2 + 3. The
+        // tangent is ((3 + 1) * 3 + 2) * 3 + 3.
         case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
@@ -102,7 +104,7 @@ pub(super) fn cases() -> Cases {
                 ("out_0_1_1", row([9f32, 3., 1.])),
                 ("out_1", scalar(45f32)),
             ]),
-        // A rule in a `cond` whose lanes take different branches, and a rule in a checkpoint.
+        // A function with a rule is called in a `cond` whose lanes take different branches, and in a checkpoint.
         case_on("rule_in_a_choice_and_a_checkpoint", [("xs: f32[B]", row([-1f32, 2., 3.]))])
             .runs(|[xs]| {
                 let tripled = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent * 3.0);
@@ -110,8 +112,8 @@ pub(super) fn cases() -> Cases {
                 (vmap(xs, |x| grad(x, chosen)), vmap(xs, |x| grad(x, |x| checkpoint(|| tripled(x) * x))))
             })
             .gives([("out_0", row([0f32, 8., 12.])), ("out_1", row([-4f32, 8., 12.]))]),
-        // The `backward` of a rule calls a function that has a rule. The first derivative is 5 x^2, and the second is
-        // 5 * 7 x.
+        // The `backward` closure of a rule calls another function with a rule. The first derivative is 5 x^2, and the
+        // second is 5 * 7 x.
         case_on("rule_that_calls_another", [("x: f32[]", scalar(3f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_jvp(x, |x| x * x, |x, _, tangent| tangent * x * 7.0);
@@ -119,7 +121,7 @@ pub(super) fn cases() -> Cases {
                 (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
             })
             .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
-        // All lanes share a weight, so its gradient is the sum over the lanes, times the factor of the rule.
+        // All lanes share a weight, so its gradient is the sum over the lanes, times 3, a factor in the rule.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
             let dot = |x: Value, w: Value| {
@@ -133,7 +135,7 @@ pub(super) fn cases() -> Cases {
         .gives([
             ("out_0_0", tensor([2, 2], [20f32, 200., 20., 200.])),
             ("out_0_1", row([12f32, 18.])),
-            // The tangent combines 20 (1 + 3) + 200 (2 + 4) from xs, and 12 * 10 + 18 * 100 from w.
+            // The tangent is 20 (1 + 3) + 200 (2 + 4) from xs, plus 12 * 10 + 18 * 100 from w.
             ("out_1", scalar(1280f32 + 1920.)),
         ]),
         // The arguments, residuals and results of the function and of its rule include integers.
@@ -161,8 +163,8 @@ pub(super) fn cases() -> Cases {
                 (y, fori_loop(0, 3, v, |_, v| derivative.apply(v)))
             })
             .gives([("out_0", row([6f32, 11.])), ("out_1", row([51f32, 65.]))]),
-        // Linearizes a loop whose trip count is an operand, and applies the derivative to both unit vectors. The two
-        // loops compute the sum of x^3 over both elements, and x + x^2.
+        // Linearizes two loops, and applies the derivative to both unit vectors. The trip count of the first loop is an
+        // operand. The loops compute the sum of x^3 over both elements, and x + x^2.
         case_on("linearized_through_a_loop", [("x: f32[2]", row([2f32, 3.])), ("n: i64[]", scalar(3i64))])
             .runs(|[x, n]| {
                 let powers = |x: Value| fori_loop(0, n, x.ones_like(), |_, c| c * x).sum(0);
@@ -179,7 +181,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Computes log(1 + exp(x)), whose naive derivative overflows.
+/// Computes log(1 + exp(x)), with a rule for the derivative, which overflows if it is computed naively.
 fn softplus(x: Value) -> Value {
     custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid())
 }

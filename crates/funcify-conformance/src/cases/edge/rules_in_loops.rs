@@ -1,8 +1,8 @@
 //! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal the
 //! derivatives of the same functions applied without a loop, for any checkpoint policy.
 //!
-//! The rules do not compute true derivatives, so the results show that, as in JAX, a second differentiation
-//! differentiates the ops of `forward` instead of applying the rule again.
+//! The rules do not compute true derivatives, so the results show that, as in JAX, a second differentiation of a
+//! `custom_vjp` differentiates the ops of `forward` instead of applying the rule again.
 
 use funcify::prelude::*;
 
@@ -109,8 +109,8 @@ fn derivative_case<const N: usize>(
     case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
-/// Differentiates the loss y^2 with y = x^4. By the rules, its gradient is 2 y * 3 * 3 = 18 x^4. Higher derivatives are
-/// the true derivatives of 18 x^4.
+/// Builds a case that differentiates the loss y^2, where y = x^4 is [`square`] applied twice. By the rule, its gradient
+/// is 2 y * 3 * 3 = 18 x^4. Higher derivatives are the true derivatives of 18 x^4.
 fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -122,8 +122,9 @@ fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_twice_in_{way}"), is_dynamic, program, 2.0, [288., 576., 576., 576., 864., 864.])
 }
 
-/// Differentiates a loss with gradient 2 x^4. At x = 1, the gradient is below the limit of 10. At x = 2, it is limited
-/// to 10, so the second derivative is 0.
+/// Builds a case that differentiates the loss y^2, where y = x^4 is [`clip`] applied twice. By the rule, its gradient
+/// is 2 y = 2 x^4, limited to 10. At x = 1, the gradient is below the limit. At x = 2, it is limited, so the second
+/// derivative is 0.
 fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -135,8 +136,8 @@ fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_that_clips_in_{way}"), is_dynamic, program, 1.0, [2., 10., 8., 8., 0., 0.])
 }
 
-/// Differentiates [`cube`] applied twice. Let n be the first result and m the second. By the rule, n' = 10 n and m' =
-/// 100 n m. Both n and m are 1 at x = 1.
+/// Builds a case that differentiates [`cube`] applied twice. Let n be the first result and m the second. By the rule,
+/// n' = 10 n and m' = 100 n m. Both n and m are 1 at x = 1.
 fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -151,8 +152,8 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_for_tangents_twice_in_{way}"), is_dynamic, program, 1.0, expected)
 }
 
-/// Differentiates two steps of c -> sin(w f(c)), where f is [`square`]. The loss is the square of the last c. The
-/// expected values come from JAX.
+/// Builds a case that differentiates two steps of c -> sin(w f(c)), where f is [`square`]. The loss is the square of
+/// the last c. The expected values come from JAX.
 fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     case_on(format!("rule_beside_a_weight_{name}_f64"), [("x: f64[]", scalar(2f64)), ("w: f64[]", scalar(0.5))])
@@ -165,8 +166,8 @@ fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
         .gives([("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))])
 }
 
-/// Differentiates the square of x * x, where an associative scan computes x * x. The rule of the product triples both
-/// cotangents, so the gradient is 2 x^2 (3 + 3) = 12 x^2.
+/// Builds a case that differentiates the square of x * x, where an associative scan computes x * x. The rule of the
+/// product triples both cotangents, so the gradient is 2 x^2 (3 + 3) = 12 x^2.
 fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -186,7 +187,7 @@ fn combined(reverse: bool) -> OneCase {
     derivative_case(name, false, program, 2.0, [48., 48., 48., 24.])
 }
 
-/// Applies the function twice in a scan under `vmap`.
+/// Builds a case that applies [`square`] twice in a scan under `vmap`.
 fn lanes() -> OneCase {
     let expected = || row([72f32, 576., -72.]);
     case_on("rule_twice_in_scan_on_lanes", [("xs: f32[3]", row([1f32, 2., -1.]))])
@@ -198,12 +199,13 @@ fn lanes() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Differentiates a function with a rule for two arguments, both of which contribute to the tangent.
+/// Builds a case for a function of two arguments with a rule. The tangents of both arguments contribute to the tangent
+/// of the result.
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
-    // Two steps multiply x by w. The derivative with respect to x is 100 w w. The derivative with respect to w is
-    // 10 w 100 x + 100 x w.
+    // In the loop, two steps multiply x by w. By the rule, the derivative with respect to x is 100 w w, and the
+    // derivative with respect to w is 10 w 100 x + 100 x w.
     case_on("rule_for_tangents_of_two_arguments", [("x: f32[]", scalar(x)), ("w: f32[]", scalar(w))])
         .runs(|[x, w]| {
             let f = |[x, w]: [Value; 2]| {
@@ -230,11 +232,12 @@ fn of_two_arguments() -> OneCase {
         )
 }
 
-/// Squares some rows with [`square`], which has a custom rule, and the other rows with an ordinary product.
+/// Builds a case that squares some rows with [`square`], which has a custom rule, and the other rows with an ordinary
+/// product.
 fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
-    // With the rule, the gradient is 6 x^2, and the second derivative is 12 x. Without the rule, they are 4 x^3 and 12
-    // x^2.
+    // The loss of a row is x^4. With the rule, its gradient is 6 x^2, and its second derivative is 12 x. Without the
+    // rule, they are 4 x^3 and 12 x^2.
     case_on("rule_of_some_rows", [("xs: f32[T]", row([2f32, -1.]))])
         .runs(|[xs]| {
             let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);
@@ -243,8 +246,8 @@ fn rows() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Differentiates a loss that uses only the last state. The input x reaches this state after several steps, through a
-/// chain of other states.
+/// Builds a case that differentiates a loss that uses only the last state. The input x reaches this state after several
+/// steps, through a chain of other states.
 fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");

@@ -5,7 +5,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A tensor of T - 3 elements, with T = 2.
+        // With T = 2, the tensor would have T - 3 = -1 elements.
         text(
             "negative_size",
             "fn @f(%x: f32[], %z: f32[T]) {
@@ -27,7 +27,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(1f32), row([1f32, 2.])])
         .fails("Type"),
-        // The size (2^63 - 1) * 3 + 1 overflows.
+        // With T = 3, the size (2^63 - 1) * T + 1 overflows.
         text(
             "size_beyond_64_bits",
             "fn @f(%x: f32[T]) {
@@ -37,7 +37,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2., 3.])])
         .fails("Type"),
-        // An argument of size 3 is declared as T - (2^63 - 1), so T overflows.
+        // An argument of size 3 is declared with the size T - (2^63 - 1), so T overflows.
         text(
             "argument_below_the_size_that_it_binds",
             "fn @f(%x: f32[T-9223372036854775807]) {
@@ -57,7 +57,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(1f32)])
         .fails("OverBudget"),
-        // The size of an argument determines the size of a tensor, which would have 2^45 elements.
+        // The tensor would have 2^45 * T elements, where T = 1 is the size of an argument.
         text(
             "iota_beyond_memory",
             "fn @f(%x: f32[T]) {
@@ -94,7 +94,7 @@ pub(super) fn cases() -> Cases {
         .on([scalar(1f32), row([1f32, 2.]), scalar(3i64)])
         .dynamic(true)
         .fails("OverBudget"),
-        // A tensor whose size is 2^42 times the trip count of a loop.
+        // The size of the tensor is 2^42 times the trip count of a loop.
         text(
             "tensor_after_a_loop_beyond_memory",
             "fn @f(%s: f32[], %n: i64[]) {
@@ -155,7 +155,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2., 3., 4., 5.]), row([6f32, 7.])])
         .gives([("n", scalar(32i64)), ("x", row([-1f32, -2., -3., -4., -5.])), ("y", row([6f32, 7.]))]),
-        // Coefficients at the ends of the 64-bit range cancel.
+        // Coefficients at the ends of the 64-bit range are valid. With T = 1, two of them cancel in the first size.
         text(
             "largest_numbers",
             "fn @f(%x: f32[T]) {
@@ -170,8 +170,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Builds a loop whose trace would exceed the memory of any machine. The number of rows of the trace is known only at
-/// run time.
+/// Builds a case with a loop whose trace would exceed the memory of any machine. The trace has `steps` rows, and this
+/// number is known only at run time.
 fn trace_beyond_memory(steps: i64) -> OneCase {
     let program = "fn @f(%s: f32[], %n: i64[]) {
   %ys: f32[$1], %last: f32[] = scan @b %n {steps=$1} {

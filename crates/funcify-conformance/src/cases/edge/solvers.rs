@@ -12,7 +12,7 @@ use crate::lanes::{arguments, evaluate_lanes_one_by_one};
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // The lanes compute x^16, x^4 and x^2.
+        // The lanes compute x^16, x^8 and x^2.
         {
             let one = Graph::build("power", |g| while_loop(g.input("x", "f32[]"), |c| c.lt(100.0), |c| c * c));
             case_of(
@@ -54,7 +54,7 @@ pub(super) fn cases() -> Cases {
             .on([row([1.5f32, 20.0]), row([100f32, 30.0])])
             .gives_dynamic([("grad_x", row([7006.3022f32, 40.0])), ("grad_limit", row([0f32, 0.0]))])
         },
-        // A batched gradient of a program that contains a `vmap`. The inner lanes share a loop and its weight. Each
+        // Batches the gradient of a program that contains a `vmap`. The inner lanes share a loop and its weight. Each
         // outer lane has its own weight.
         {
             let inner = |g: &Builder| {
@@ -92,8 +92,8 @@ pub(super) fn cases() -> Cases {
 type ProgramFn = fn(&Builder) -> Value;
 type Lane = Vec<HostTensor>;
 
-/// Returns programs for one lane, each with the names of its differentiated inputs, and the arguments of each lane.
-/// Integer arguments are trip counts.
+/// Returns programs for one lane, each with its name, the names of its differentiated inputs, and the arguments of each
+/// lane. Integer arguments are trip counts.
 fn programs() -> Vec<(&'static str, ProgramFn, &'static [&'static str], Vec<Lane>)> {
     let floats = |lanes: &[f32]| lanes.iter().map(|x| vec![scalar(*x)]).collect::<Vec<Lane>>();
     let counted = |counts: &[i64]| {
@@ -140,7 +140,7 @@ fn graph(name: &str, program: ProgramFn) -> Result<Graph, String> {
     Graph::build("one", program).map_err(|error| format!("case `edge/{name}`: {error}"))
 }
 
-/// Builds two cases: the batched gradient, and the gradient of the batched program.
+/// Builds two cases for a program: one batches its gradient, and the other differentiates the batched program.
 fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cases {
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
     let one = graph(name, program)?;
@@ -165,7 +165,7 @@ fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cas
     Ok(vec![first, counted_at_run_time(is_dynamic, &name, of_lanes, &inputs, &expected)?])
 }
 
-/// Evaluates the lanes one at a time, and returns the stacked results as expected values.
+/// Evaluates the graph on one lane at a time, and returns the stacked results as expected values.
 fn solve_each(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, String> {
     let expected =
         evaluate_lanes_one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
@@ -173,7 +173,7 @@ fn solve_each(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, Str
     Ok(Expected::Outputs(expected.into_iter().map(near).collect()))
 }
 
-/// Builds a case. If `is_dynamic`, the maximum trip count of a loop is known only at run time.
+/// Builds a case from a graph. `is_dynamic` says whether the maximum trip count of a loop is known only at run time.
 fn counted_at_run_time(
     is_dynamic: bool,
     name: &str,
@@ -184,18 +184,18 @@ fn counted_at_run_time(
     case_of(name, Ok(graph)).on(inputs).dynamic(is_dynamic).expects(expected.clone())
 }
 
-/// Builds a case with a loop whose maximum trip count is known only at run time.
+/// Builds a case from a graph with a loop whose maximum trip count is known only at run time.
 fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(true).expects(expected)
 }
 
-/// Computes a square root by Newton's method.
+/// Computes a square root by Newton's method, and returns its sine.
 fn newton(g: &Builder) -> Value {
     let a = g.input("a", "f32[]");
     while_loop(a, |x| (x * x - a).abs().gt(0.01), |x| 0.5 * (x + a / x)).sin()
 }
 
-/// Solves a symmetric linear system by conjugate gradients.
+/// Solves a symmetric linear system by conjugate gradients, and reduces the solution to a scalar.
 fn conjugate_gradients(g: &Builder) -> Value {
     let (a, b) = (g.input("a", "f32[2,2]"), g.input("b", "f32[2]"));
     let init = (b.zeros_like(), b, b);
@@ -223,7 +223,8 @@ fn power_iteration(g: &Builder) -> Value {
     while_loop(init, |(_, _, change)| change.gt(0.02), step).1
 }
 
-/// Integrates to time 1 with Heun's method, halving the step until its error is small.
+/// Integrates a differential equation to time 1 with Heun's method. The step size grows or shrinks with the estimated
+/// error.
 fn adaptive_ode(g: &Builder) -> Value {
     let rate = g.input("rate", "f32[]");
     let slope = |t: Value, y: Value| rate * y + t;
@@ -258,8 +259,8 @@ fn while_in_a_while(g: &Builder) -> Value {
     while_loop((x, x), |(total, _)| total.lt(20.0), |(total, y)| (total + inner(y) * x + 1.0, y * 1.2)).0
 }
 
-/// Runs a bounded while loop. The bound ends it in the first lane, and the condition ends it in the second. The third
-/// lane runs no steps.
+/// Squares a number in a bounded while loop. In the cases, the bound ends the loop in the first lane, and the condition
+/// ends it in the second. The third lane runs no steps.
 fn bounded_while(g: &Builder) -> Value {
     let x = g.input("x", "f32[]");
     while_loop_bounded(2, x, |x| x.lt(100.0), |x| x * x)
@@ -275,7 +276,7 @@ fn counted_loop(g: &Builder) -> Value {
     fori_loop(0, n, x, |_, y| (y * x).sin() + y)
 }
 
-/// Runs a reverse loop with two initial rows, whose steps read the two previous rows.
+/// Runs a reverse loop whose steps read the two previous rows, starting from two initial rows.
 fn counted_down(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let rows = apply_text(
@@ -314,7 +315,8 @@ fn counted_in_a_loop(g: &Builder) -> Value {
     scan(x, counts, |y, count| (fori_loop(0, n + count, y, |_, z| (z * x).cos() + z), ())).0
 }
 
-/// Reduces the rows of a loop's results by a sum, a maximum and a dot product, and broadcasts values along the rows.
+/// Reduces the ys and the trace of a loop by sums, a maximum and a dot product, and broadcasts a value along their
+/// rows.
 fn rows_of_a_counted_loop(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let mut loop_ = Recurrence::new();
@@ -378,13 +380,13 @@ fn until_downward(g: &Builder) -> Value {
     sums[0] + sums[1] * sums[2]
 }
 
-/// Squares the elements of a vector while their sum is below 100. In the cases, one lane computes `x^8` and the other
-/// `x^2`.
+/// Builds a program that squares the elements of a vector while their sum is below 100. In the cases, one lane computes
+/// `x^8` and the other `x^2`.
 fn powers() -> Result<Graph, funcify::Error> {
     Graph::build("powers", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c))
 }
 
-/// Builds cases with a checkpoint policy, which must not change the batched gradient.
+/// Builds the case for a checkpoint policy, which must not change the batched gradient.
 fn with_policy(name: &str, policy: CheckpointPolicy) -> Cases {
     let name = format!("gradient_on_lanes_that_keep_{name}");
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");

@@ -4,7 +4,8 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A program with a while loop bounded by the size N of its argument is applied with N = T+1 and with N = 2.
+        // The program `one` contains a while loop bounded by N, the size of its argument. It is applied with N = T+1
+        // and with N = 2.
         {
             let one = Graph::build("one", |g| {
                 let (x, start) = (g.input("x", "f32[N]"), g.input("start", "f32[]"));
@@ -60,7 +61,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Computes a cumulative sum over T rows of B elements.
+/// Builds a case that computes a cumulative sum over T rows of B elements.
 fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, last: HostTensor) -> OneCase {
     case_on(format!("symbolic_running_sum_{sizes}"), [("init: f32[B]", init), ("xs: f32[T,B]", xs)])
         .runs(|[init, xs]| {
@@ -70,7 +71,8 @@ fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, 
         .gives([("last", last), ("sums", sums)])
 }
 
-/// Runs a loop with a sequence, a mit-sot that starts with 1, 1, a mit-mot with T + 1 rows, and ys.
+/// Builds a case with a loop over a sequence, a mit-sot with the initial rows 1, 1, and a mit-mot with T + 1 rows,
+/// which also returns ys.
 fn every_kind(sizes: &str, xs: HostTensor, trace: HostTensor, rows: HostTensor, ys: HostTensor) -> OneCase {
     let steps = xs.shape()[0];
     case(format!("symbolic_kinds_{sizes}"), symbolic_kinds)

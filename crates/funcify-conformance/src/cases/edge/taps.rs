@@ -21,7 +21,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace }
             })
             .gives([("trace", row([13f32, 33., 63., 193.]))]),
-        // A sequence whose only tap is 2 reads x[2..].
+        // The sequence's only tap is 2, so the steps read xs[2..].
         case_on("sequence_tap_two", [("xs: f32[T]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| {
                 let mut loop_ = Recurrence::new();
@@ -72,7 +72,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace }
             })
             .gives([("trace", row([4f32, 7., 9., 10.]))]),
-        // A sequence with taps -1 and 2 that is read backwards. Its seven rows allow four steps, and step s reads
+        // A loop reads a sequence backwards, with the taps -1 and 2. The seven rows allow four steps, and step s reads
         // rows 3 - s and 6 - s.
         case_on("backward_taps_of_unequal_reach", [("xs: f32[7]", row([1f32, 2., 3., 4., 5., 6., 7.]))])
             .runs(|[xs]| {
@@ -80,7 +80,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { ys }
             })
             .gives([("ys", row([47f32, 36., 25., 14.]))]),
-        // A reverse scan of c * 2 + x over 1, 2, 3. Each y has the same index as its x.
+        // A reverse scan computes c * 2 + x over 1, 2, 3. Each y has the same index as its x.
         case_on("reverse_scan", [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 scan_outputs(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x)))
@@ -100,7 +100,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), row([1f32, 2., 3.])])
         .gives([("reverse", scalar(17f32)), ("backwards", scalar(17f32))]),
-        // The body returns its oldest tap and writes a new row. The y must be the value from before the write.
+        // The body returns the state's oldest row as the y, and writes a new row. The y must be the value from before
+        // the write.
         case_on("echo_of_the_oldest_tap", [("init: f32[2]", row([1f32, 2.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -113,7 +114,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), ys: done.ys }
             })
             .gives([("trace", row([3f32, 5., 8., 13.])), ("ys", row([1f32, 2., 3., 5.]))]),
-        // The body returns a buffer's row and overwrites it. The y must be the value from before the write.
+        // The body returns a buffer's row as the y, and overwrites this row. The y must be the value from before the
+        // write.
         case_on("echo_of_a_row_that_is_overwritten", [("rows: f32[4]", row([1f32, 2., 3., 4.]))])
             .runs(|[rows]| {
                 let mut loop_ = Recurrence::new();

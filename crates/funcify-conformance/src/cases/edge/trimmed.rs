@@ -21,11 +21,11 @@ pub(super) fn cases() -> Cases {
         sum("trimmed_down_all", true, Returned::All, four(), row([20f32, 19., 17., 14., 10.])),
         sum("trimmed_down_last_2", true, last(2), four(), row([20f32, 19.])),
         sum("trimmed_down_last_1_without_steps", true, last(1), empty::<f32, 1>([0]), row([10f32])),
-        // The loop must return the last four rows of a state that has only three, so the call is rejected.
+        // The loop returns the last four rows of a state, but the state has only three, so the call must be rejected.
         case("trimmed_last_4_of_two_steps", |g| last_rows_of_sum(g, false, Returned::Last(4)))
             .on([row([1f32, 2.]), row([10f32])])
             .fails("Rows"),
-        // The loop must return the last three ys, but computes only two, so the call is rejected as well.
+        // The loop returns the last three ys, but computes only two, so the call must be rejected as well.
         text(
             "trimmed_last_3_of_two_ys",
             "fn @edge(%xs: f32[T]) {
@@ -43,7 +43,7 @@ pub(super) fn cases() -> Cases {
         // In a reverse loop, the initial rows follow the computed rows.
         every_kind_of_buffer(false, row([9f32, 16.]), row([33f32, 15.]), row([3f32, 4., 5.]), 10.),
         every_kind_of_buffer(true, row([1f32, 4.]), row([35f32, 12.]), row([5f32, 4., 3.]), 4.),
-        // A reverse loop that returns the last rows of a state. The rows are matrices with symbolic sizes.
+        // A reverse loop returns the last rows of a state. The rows are matrices with symbolic sizes.
         text(
             "trimmed_rows_of_matrices",
             "fn @edge(%xs: f32[T,B,2], %init: f32[1,B,2]) {
@@ -61,7 +61,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Returns the last rows of a cumulative sum that starts at 10 and has T steps.
+/// Applies a scan that computes a cumulative sum over T steps and returns the rows of the sum that `returned` selects.
 fn last_rows_of_sum(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
     let body = Graph::build("step", |g| g.input("x", "f32[]") + g.input("old", "f32[]"));
     let (reads, writes) = if reverse { (vec![1], vec![0]) } else { (vec![0], vec![1]) };
@@ -87,8 +87,8 @@ fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: Host
     case(name, |g| last_rows_of_sum(g, reverse, returned)).on([xs, row([10f32])]).gives([("rows", rows)])
 }
 
-/// Builds a loop that returns the last rows of its ys, of a mit-sot and of a full buffer, and the last value of a
-/// carry.
+/// Builds a case with a loop that returns the last rows of its ys, of a mit-sot and of a full buffer, and the last
+/// value of a carry.
 fn every_kind_of_buffer(down: bool, ys: HostTensor, trace: HostTensor, sums: HostTensor, carry: f32) -> OneCase {
     let (suffix, order, before, written) =
         if down { ("_down", ", order=down", "t+3", "t") } else { ("", "", "t-3", "t+1") };

@@ -36,8 +36,8 @@ pub(super) fn cases() -> Cases {
         weighted(1, [0., 0., 0., 0., 1.], 6.125),
         weighted(3, [0., 0., 0.25, 0.5, 1.], 8.875),
         weighted(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
-        // The loss is the sum of the whole trace, but rows that older steps computed are constants. The rows are 1,
-        // 2.5, 4.25, 6.125, 8.0625. The last two are w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
+        // The loss is the sum of the whole trace, but the rows that the first three steps computed are constants. The
+        // rows are 1, 2.5, 4.25, 6.125, 8.0625. The last two are w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
         case("truncated_state_with_a_trace", |g| {
             let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
             grad((p, a, w), |(p, a, w)| running(Recurrence::new().truncate(2), a, p, |x, before| before * w + x).sum(0))
@@ -71,9 +71,9 @@ pub(super) fn cases() -> Cases {
         initial_rows("truncated_initial_rows_of_one_step", [1f32], [3., 5.], [1f32]),
         initial_rows("truncated_initial_rows_of_two_steps", [1f32, 2.], [0., 3.], [0f32, 1.]),
         initial_rows("truncated_initial_rows_of_three_steps", [1f32, 2., 3.], [0., 0.], [0f32, 0., 1.]),
-        // Runs three steps of b[t+1] = b[t] * b[t+1], and differentiates only the last one, 24 * 5. Rows that older
-        // steps wrote are constants, but a row that no step wrote depends on the operand. The result is 2, 6, 24, 120,
-        // 9.
+        // Runs three steps of b[t+1] = b[t] * b[t+1], and differentiates only the last one, 24 * 5. Rows that the first
+        // two steps wrote are constants, but a row that no step wrote is still a row of the operand, so it has a
+        // gradient. The result is 2, 6, 24, 120, 9.
         case("truncated_full_buffer", |g| {
             grad(g.input("buffer", "f32[N]"), |buffer| {
                 sweep(Recurrence::new().steps(buffer.dim(0) - 2).truncate(1), buffer, [0, 1], [1], [], |[], [a, b]| {
@@ -92,7 +92,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("out", row([0f32, 0., 4., 8., 4.]))]),
-        // A reverse loop that exits after two steps. Only the second step, 10 * 3, is differentiated.
+        // A reverse loop exits after two steps. Only the second step, 10 * 3, is differentiated.
         case("truncated_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -117,8 +117,9 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives_dynamic([("out", scalar(32f32))]),
-        // Computes a gradient per lane, and the gradient of a sum over lanes. For each lane, the latter is c1 + w c0,
-        // with c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
+        // Computes a gradient with respect to `xs` for each lane, and the gradient of the sum over the lanes with
+        // respect to w. Each lane contributes c1 + w c0 to the second gradient, with c0 = w^2 + x0^2 and c1 = w c0 +
+        // x1^2.
         {
             fn loss(xs: Value, w: Value) -> Value {
                 scan_with(ScanOptions::new().truncate(2), w, xs, |c, x| (c * w + x.square(), ())).0
@@ -170,8 +171,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Runs p = p * w + a over a = 1, 2, 3, 4, 5, from p = 0 and with w = 0.5, and differentiates only the last `steps`
-/// steps.
+/// Builds a case that runs p = p * w + a over a = 1, 2, 3, 4, 5, from p = 0 and with w = 0.5, and differentiates only
+/// the last `steps` steps.
 fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (a, w) = (g.input("a", "f32[5]"), g.input("w", "f32[]"));
@@ -183,7 +184,8 @@ fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> OneCase {
     case(name, program).on([row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)]).gives(outputs)
 }
 
-/// Differentiates the last four steps of a loop. Its trip count is known only at run time, and may be less than four.
+/// Builds a case that differentiates the last four steps of a loop. The trip count is known only at run time, and may
+/// be less than four.
 fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> OneCase {
     case_on(name, [("init: f32[]", scalar(8f32)), ("xs: f32[T]", xs)])
         .runs(|[init, xs]| {
@@ -193,8 +195,8 @@ fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> O
         .gives([("out_0", scalar(of_init)), ("out_1", of_xs)])
 }
 
-/// Runs y[t] = 3 y[t-2] + 5 y[t-1] + x[t], and differentiates only the last step. Initial rows have a gradient only if
-/// the last step reads them.
+/// Builds a case that runs y[t] = 3 y[t-2] + 5 y[t-1] + x[t], and differentiates only the last step. Initial rows have
+/// a gradient only if the last step reads them.
 fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_xs: [f32; N]) -> OneCase {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[2]"), g.input("xs", "f32[T]"));

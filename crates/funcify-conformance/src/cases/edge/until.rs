@@ -9,7 +9,7 @@ pub(super) fn cases() -> Cases {
         running("until_never", [1., 2., 1.], [1f32, 3., 4.].into(), 4.),
         stops_by_its_last_rows("until_with_five_rows", [1., 1., 1., 1., 2., 7.], Some(row([1f32, 2., 3., 4., 6.]))),
         stops_by_its_last_rows("until_with_three_rows_of_five", [1., 1., 9., 0., 0., 0.], None),
-        // A loop with an exit condition and no steps.
+        // A loop with an exit condition runs no steps.
         case("until_without_steps", |g| {
             let (last, (sums, _)) = sums(g, ScanOptions::new());
             outputs! { last, steps: size(sums.dim(0), DType::I64), sums }
@@ -18,7 +18,7 @@ pub(super) fn cases() -> Cases {
         .gives([("last", scalar(2f32)), ("steps", scalar(0i64)), ("sums", empty::<f32, 1>([0]))]),
         every_kind_of_buffer(false),
         every_kind_of_buffer(true),
-        // Finds the first negative element. Only the trip count of the loop is used.
+        // Finds the first negative element. The program uses only the number of steps that ran.
         case_on("until_number_of_steps", [("xs: f32[T]", row([3f32, 4., -2., -1.]))])
             .runs(|[xs]| {
                 let mut loop_ = Recurrence::new();
@@ -104,8 +104,8 @@ fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
     })
 }
 
-/// Computes the [`sums`] of a sequence. The step that reaches the exit condition is still completed, and all traces
-/// include its row.
+/// Builds a case that computes the [`sums`] of a sequence. The step that meets the exit condition is still completed,
+/// and all traces include its row.
 fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase {
     let program = |g: &Builder| {
         let (last, (sums, squares)) = sums(g, ScanOptions::new());
@@ -118,8 +118,8 @@ fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase
     case(name, program).on([scalar(0f32), row(xs)]).gives(outputs)
 }
 
-/// Slices the last five rows of a trace. The initial row is not part of the trace, so the call must fail if fewer than
-/// five steps ran.
+/// Builds a case that slices the last five rows of a trace. The initial row is not part of the trace, so the call must
+/// fail if fewer than five steps ran.
 fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -139,8 +139,9 @@ fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>
     }
 }
 
-/// Runs three of five steps with ys, states with one and with two initial rows, a full buffer, and a carry. A forward
-/// loop runs steps 0, 1, 2. A reverse loop runs steps 4, 3, 2, and its initial rows follow the rows that it writes.
+/// Builds a case with a loop that runs three of five steps. It has ys, states with one and with two initial rows, a
+/// full buffer, and a carry. A forward loop runs steps 0, 1, 2. A reverse loop runs steps 4, 3, 2, and its initial rows
+/// follow the rows that it writes.
 fn every_kind_of_buffer(down: bool) -> OneCase {
     let (order, before, two_before, written) =
         if down { (", order=down", "t+1", "t+2", "t") } else { ("", "t-1", "t-2", "t+1") };
@@ -196,8 +197,9 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
     text(name, &program).on(inputs).gives(outputs)
 }
 
-/// Returns the last rows of a trace with its initial row. A call whose trace has fewer rows must fail. A forward loop
-/// exits when a sum exceeds 5, after 3 steps. A reverse loop exits when a sum exceeds 6, after 2 steps.
+/// Builds a case that returns the last `last` rows of a trace, which includes its initial row. The call must fail if
+/// the trace has fewer rows. A forward loop exits when a sum exceeds 5, after 3 steps. A reverse loop exits when a sum
+/// exceeds 6, after 2 steps.
 fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase {
     let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let program = format!(
@@ -222,7 +224,8 @@ fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase 
     }
 }
 
-/// Runs a loop whose maximum trip count is an operand. Without this limit, the loop would exit after 3 steps.
+/// Builds a case with a loop whose maximum trip count is the input `n`. Without this limit, the loop would exit after 3
+/// steps.
 fn largest_count_at_run_time(is_static: bool, n: usize) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

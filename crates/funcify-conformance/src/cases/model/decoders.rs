@@ -41,7 +41,7 @@ pub(super) const PROGRAMS: Programs = &[
     ),
 ];
 
-/// Returns the logits of the next token and the next state. Adds `bias` to the logit of the end token (token 0).
+/// Returns the next state, and the logits of the next token. Adds `bias` to the logit of the end token (token 0).
 fn logits([emb, wh, wo]: [Value; 3], h: Value, token: Value, bias: Value) -> (Value, Value) {
     let h = (emb.take(0, token) + h.matmul(wh)).tanh();
     let z = h.matmul(wo);

@@ -5,7 +5,7 @@ use funcify::{ScanOptions, Value, grad, scan, scan_with, value_and_grad};
 use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // Chunked cross entropy that also computes the gradients of each chunk in the forward loop.
+    // Cross entropy in chunks. The forward loop also computes the gradients of each chunk.
     &program(&["chunked_cross_entropy_gradients"], ["x", "w", "b", "target"], |[x, w, b, target]| {
         let start = (w.zeros_like(), b.zeros_like(), b.index(0, 0).zeros_like());
         let chunks = (x.reshape([4, 2, 3]), target.reshape([4, 2]));
@@ -30,7 +30,7 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { w, losses }
         },
     ),
-    // Adam. The loop carries the powers of the decay rates.
+    // The Adam optimizer. The loop carries the powers of the decay rates.
     &program(&["unrolled_adam"], ["w0", "target", "lr"], |[w0, target, lr]| {
         let (zero, one) = (w0.zeros_like(), lr.ones_like());
         let options = ScanOptions::new().length(5);
@@ -43,7 +43,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { w, ws }
     }),
-    // The leapfrog method. Each step differentiates the potential.
+    // The leapfrog method for a Hamiltonian system. Each step differentiates the potential.
     &program(&["leapfrog"], ["q0", "p0", "a"], |[q0, p0, a]| {
         let potential = |q: Value| 0.5 * (q * a.matmul(q)).sum(0) + 0.1 * q.square().square().sum(0);
         let ((q, p), energy) = scan_with(ScanOptions::new().length(6), (q0, p0), (), |(q, p), ()| {

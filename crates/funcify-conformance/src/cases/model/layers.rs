@@ -20,7 +20,7 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { loss: acc / 4.0 }
         },
     ),
-    // A causal convolution of width 3, as a loop without state over a sequence with taps.
+    // A causal convolution of width 3: a loop without state reads the sequence with the taps -2, -1 and 0.
     &program(&["causal_convolution"], ["x", "w", "b"], |[x, w, b]| {
         let (y, gated) = stencil(&mut Recurrence::new(), x, [-2, -1, 0], |[x2, x1, x0]| {
             let y = x2.matmul(w.index(0, 0)) + x1.matmul(w.index(0, 1)) + x0.matmul(w.index(0, 2)) + b;

@@ -22,7 +22,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { trajectory }
     }),
-    // The SIR model (susceptible, infected, recovered), integrated explicitly.
+    // The SIR model of an epidemic (susceptible, infected, recovered), integrated with the explicit Euler method.
     &program(&["sir_epidemic"], ["s0", "beta", "gamma"], |[s0, beta, gamma]| {
         let (last, infected) = scan_with(times(20), s0, (), |y, ()| {
             let [s, i, r] = [0, 1, 2].map(|at| y.index(0, at));
@@ -32,7 +32,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { final: last, infected }
     }),
-    // Optimal transport with entropic regularisation between uniform marginals, in log space.
+    // Sinkhorn's algorithm in log space, for optimal transport with entropic regularisation between uniform marginals.
     &program(&["sinkhorn"], ["cost"], |[cost]| {
         let log3 = 3f64.ln();
         let zero = full([3], cost.dtype(), 0.0);

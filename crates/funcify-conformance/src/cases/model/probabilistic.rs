@@ -26,14 +26,15 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { means, cov, loglik }
         },
     ),
-    // The forward algorithm in log space.
+    // The forward algorithm for hidden Markov models, in log space.
     &program(&["hmm_forward", "hmm_forward_f64"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (last, alphas) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |alpha, b| {
             carry_as_output((alpha.unsqueeze(1) + log_a).logsumexp(0) + b)
         });
         outputs! { loglik: last.logsumexp(0), alphas }
     }),
-    // Computes the most likely path: a forward scan finds the best predecessors, and a reverse scan follows them back.
+    // The Viterbi algorithm: a forward scan finds the best predecessor of each state, and a reverse scan follows the
+    // predecessors back.
     &program(&["viterbi"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (d, back) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |d, b| {
             let s = d.unsqueeze(1) + log_a;

@@ -50,7 +50,7 @@ pub(super) const PROGRAMS: Programs = &[
         let b = run(ScanOptions::new().reverse(), h0.index(0, 1), v);
         outputs! { ys: concat(&[f, b], 1) }
     }),
-    // Two layers in the same loop.
+    // A network of two layers, both computed in the same loop.
     &program(&["stacked_rnn"], ["x", "h0", "w1", "u1", "w2", "u2"], |[x, h0, w1, u1, w2, u2]| {
         let ((a, b), ys) = scan((h0.index(0, 0), h0.index(0, 1)), x, |(a, b), x| {
             let a = (x.matmul(w1) + a.matmul(u1)).tanh();
@@ -59,7 +59,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { a, b, ys }
     }),
-    // A scan over layers. Each row contains the parameters of a layer.
+    // A scan over the layers of a residual network. Each row contains the parameters of a layer.
     &program(&["residual_layers"], ["x", "w", "b"], |[x, w, b]| {
         let (y, norms) = scan(x, (w, b), |h, (w, b)| {
             let h = h + (h.matmul(w) + b).tanh();
@@ -67,7 +67,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { y, norms }
     }),
-    // Each step attends to a captured memory.
+    // A decoder whose steps attend to a captured memory.
     &program(&["attention_decoder"], ["x", "h0", "memory", "wx", "wh", "wc"], |[x, h0, memory, wx, wh, wc]| {
         let (_, (ys, weights)) = scan(h0, x, |h, x| {
             let a = memory.matmul(h).softmax(-1);

@@ -74,7 +74,7 @@ fn powers() -> Cases {
 }
 
 /// Builds the cases for casts. Casts from float to integer truncate and saturate, and casts between integers wrap. NaN
-/// becomes 0 or `true`.
+/// becomes the integer 0, or the boolean `true`.
 fn casts() -> Cases {
     let out_of_range =
         |_| [HostTensor::from([1.9f32, -1.9, NAN as f32, f32::INFINITY, f32::NEG_INFINITY, 1e20, -1e20])];

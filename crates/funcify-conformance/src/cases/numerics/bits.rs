@@ -122,7 +122,8 @@ fn neighbours() -> Cases {
         ints(bits_of(d), steps)
     };
     let first = |x: Value| x.slice(0, ..7).bitcast(bits_of(x.dtype()));
-    // Operands close to zero, where the distance to a neighbour is a small multiple of the smallest positive number.
+    // The operands are close to zero, where the distance to a neighbour is a small multiple of the smallest positive
+    // number.
     let near = |d: DType| {
         let (smallest, epsilon, _) = range(d);
         let (unit, normal) = (2f64.powi(smallest), 2f64.powi(smallest - epsilon));
@@ -143,7 +144,7 @@ fn neighbours() -> Cases {
             "nextafter_at_the_ends",
             &FLOATS,
             largest,
-            // The neighbour of 1 is within the tolerance, so its distance from 1 is compared instead.
+            // The tolerance does not distinguish 1 from its neighbour, so their difference is compared as well.
             |[x, y]| concat(&[x.nextafter(y), (x.nextafter(y) - x).slice(0, 2..3)], 0),
             |d| {
                 let (_, epsilon, largest) = range(d);
@@ -183,7 +184,7 @@ fn parts() -> Cases {
 fn scales() -> Cases {
     let by = |exponents: [i64; 7]| move |d| [floats(d, [1., -3., 0., -0., INF, NAN, 1.5]), ints(DType::I32, exponents)];
     let plain = by([3, -1, 5, -5, 1, -1, i32::MAX.into()]);
-    // The results are close to the smallest positive number, and must be rounded only once, to even.
+    // The results are close to the smallest positive number. They must be rounded only once, with ties to even.
     let down = |d: DType| {
         let (smallest, epsilon, _) = range(d);
         let exponents = [0, 0, -1, -1, -1, -2, -epsilon - 1].map(|more| i64::from(smallest + more));
@@ -241,7 +242,7 @@ fn slopes() -> Cases {
     ])
 }
 
-/// Builds the cases for matrix products of integers, which wrap both in their products and in their sums.
+/// Builds the cases for matrix products of integers, in which both the products and their sums wrap.
 fn products() -> Cases {
     let largest = |d| [ints(d, [highest(d), highest(d), 2]), ints(d, [highest(d), 2, highest(d)])];
     let answer = |d| {

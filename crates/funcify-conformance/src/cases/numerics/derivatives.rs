@@ -8,7 +8,7 @@ use funcify::{DType, Graph, HostTensor, Scalar};
 use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase, reference_tolerance};
 use crate::singular::{CHOSEN, DEFINED, FLOATS, Mode, function};
 
-/// Functions whose derivatives have their own kernels and cases. Some backends lack these kernels.
+/// Functions whose derivatives have their own kernels and cases, because some backends lack these kernels.
 const KERNELS: [&str; 3] = ["lgamma", "polygamma", "erf_inv"];
 
 /// A list of points, with the derivative at each.
@@ -29,8 +29,8 @@ pub(super) fn cases() -> Cases {
             for (order, derivatives) in (1..).zip(line.derivatives).take(2) {
                 for (second, value) in derivatives.iter().enumerate() {
                     let by = [vec![0; order - second], vec![1; second]].concat();
-                    // If the first derivative is infinite, higher derivatives are infinite or NaN, depending on the
-                    // mode.
+                    // Second derivatives that are not finite are skipped, because they are infinite or NaN, depending
+                    // on the mode.
                     let is_one = order == 1 || value.is_finite();
                     // Not every device supports very small and very large numbers.
                     let is_wide = |point: &&&[f64]| {

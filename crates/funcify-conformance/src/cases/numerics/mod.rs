@@ -39,8 +39,8 @@ const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Builds the cases for a line of the table, one for each dtype. Applied to the operands, `program` must return
-/// `answer`.
+/// Builds the cases for a line of the table, one for each dtype in `dtypes`. Applied to the operands, `program` must
+/// return `answer`.
 fn answer_cases<const N: usize>(
     name: &str,
     dtypes: &[DType],

@@ -63,8 +63,8 @@ fn shifts() -> Cases {
     ])
 }
 
-/// Builds the cases for sorting, which is stable in ascending and in descending order. In ascending order, NaN sorts
-/// last. -0 and 0 are equal.
+/// Builds the cases for sorting, which is stable in ascending and in descending order. NaN counts as greater than all
+/// numbers, and -0 and 0 are equal.
 fn sorting() -> Cases {
     let mixed = |d| [floats(d, [2., NAN, -INF, 0., -0., INF])];
     let equal = |d| [ints(d, [3, 1, 3, 1])];

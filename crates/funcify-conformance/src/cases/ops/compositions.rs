@@ -10,7 +10,7 @@ pub(super) fn cases() -> Cases {
     Ok([softmax()?, floats()?, integers()?, parts()?, numbers()?, transposes()?].concat())
 }
 
-/// Builds a case for each of these dtypes. The case applies a program to the inputs.
+/// Builds cases that apply `program` to `inputs`, one for each dtype in `dtypes`.
 fn on_inputs<const N: usize>(
     name: &str,
     dtypes: &[DType],
@@ -69,7 +69,7 @@ fn floats() -> Cases {
     })
 }
 
-/// Multiplies integer tensors. The products may wrap.
+/// Builds the cases for products of integer tensors, which may wrap.
 fn integers() -> Cases {
     let inputs =
         |dtype| [cycle_values(dtype, &[2, 3, 4], 0), cycle_values(dtype, &[3, 5, 2], 2), cycle_values(dtype, &[4], 6)];
@@ -85,7 +85,8 @@ fn integers() -> Cases {
     })
 }
 
-/// Splits floats into fraction and exponent, recombines and scales them, and differentiates these ops.
+/// Builds the cases that split floats into fraction and exponent, recombine and scale them, copy signs, and
+/// differentiate these ops.
 fn parts() -> Cases {
     let inputs = |dtype| {
         let exponents = indices(DType::I32, &[3, 1], &[0, 9, -7]);

@@ -22,8 +22,8 @@ pub(super) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// Functions of floats that are not tested on additional operands near integers, because they have no special points
-/// there.
+/// Functions of floats without special points near integers. They are not tested on the additional operands near
+/// integers.
 const PLAIN: [Unary; 11] = {
     use Unary::*;
     [Exp, Expm1, Log, Log1p, Tanh, Sigmoid, Sin, Cos, Sqrt, Rsqrt, Recip]
@@ -43,7 +43,7 @@ fn unary() -> Cases {
     Ok(cases)
 }
 
-/// Builds the cases of all ops in a table, for each dtype that their type rules accept.
+/// Builds a case for each op in a table and for each dtype that the op's type rule accepts.
 fn rows<O: OpRules + Copy + Sync>(table: &[O], operands: usize, uses: fn(O, DType) -> Vec<OpUse>) -> Cases {
     let mut cases = Vec::new();
     for op in table.iter().copied() {
@@ -72,7 +72,7 @@ fn polygamma() -> Cases {
     })
 }
 
-/// Applies an op to every special value, and to tensors of every shape.
+/// Returns uses of a unary op, which apply it to every special value and to tensors of every shape.
 fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
     let mut uses = vec![OpUse::new(op, [cycle_values(dtype, &[values(dtype).len()], 0)])];
     for shape in SHAPES {
@@ -99,7 +99,7 @@ fn neighbours() -> Cases {
     on_dtypes("nextafter", &FLOATS, 0.0, |dtype| two_operands(NextAfter, dtype))
 }
 
-/// Applies an op to every pair of special values, and to tensors of every shape.
+/// Returns uses of a binary op, which apply it to every pair of special values and to tensors of every shape.
 fn two_operands<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
     let mut uses = vec![OpUse::new(op, pairs(dtype))];
     for shape in SHAPES {

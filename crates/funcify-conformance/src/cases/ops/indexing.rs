@@ -9,7 +9,7 @@ use super::*;
 /// Indices for an axis of size 3. Integers that an index type cannot represent wrap, such as -1 in unsigned types.
 const POSITIONS: [i64; 10] = [2, 0, 255, 1, 1, -1, i64::MAX, i64::MIN, 7, 1];
 
-/// For `gather` and `scatter`: an axis, the operand's shape, and the number of indices along the axis.
+/// The operands of `gather` and `scatter`: an axis, the operand's shape, and the number of indices along the axis.
 const ALONG: [(usize, &[usize], usize); 12] = [
     (0, &[3], 8),
     (0, &[3], 5),
@@ -29,7 +29,7 @@ pub(super) fn cases() -> Cases {
     Ok([dynamic_slices()?, dynamic_updates()?, takes()?, gathers()?, scatters()?].concat())
 }
 
-/// Returns axes, each with an operand's shape and the size of a slice along the axis.
+/// Returns the slices to test: an axis, the operand's shape, and the size of the slice along the axis.
 fn parts() -> Vec<(usize, &'static [usize], usize)> {
     let mut rows = vec![(0, &[0][..], 0), (0, &[5], 2), (0, &[3, 2], 3), (1, &[2, 3], 2)];
     for size in [0, 1, 3, 4] {

@@ -34,7 +34,7 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// An op and its operands.
+/// An op with the operands that a case applies it to.
 #[derive(Clone)]
 pub(crate) struct OpUse {
     pub(crate) op: Op,
@@ -106,7 +106,7 @@ fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> 
     apply(Transpose { axes: (0..shape.len()).rev().collect() }, &[view])[0]
 }
 
-/// Builds a case for each of these dtypes.
+/// Builds a case for each dtype in `dtypes`. `uses` returns the ops and operands for a dtype.
 fn on_dtypes(op: &str, dtypes: &[DType], scale: f64, uses: impl Fn(DType) -> Vec<OpUse> + Sync) -> Cases {
     dtypes.par_iter().map(|dtype| case(op, dtype, scale, &uses(*dtype))).collect()
 }

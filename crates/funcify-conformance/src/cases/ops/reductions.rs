@@ -34,7 +34,7 @@ fn reductions() -> Cases {
     Ok(cases)
 }
 
-/// Builds reductions of every shape in `SHAPES` over every subset of its axes, and reductions over axes longer than
+/// Returns reductions of every shape in `SHAPES` over every subset of its axes, and reductions over axes longer than
 /// 255.
 fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<OpUse> {
     let mut uses = Vec::new();
@@ -61,7 +61,8 @@ fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<OpUse> {
     uses
 }
 
-/// Tests maxima at every position. Among equal maxima or NaNs, the first one counts.
+/// Builds the cases for `argmax`, with maxima at every position. Among equal maxima or NaNs, `argmax` selects the
+/// first.
 fn argmax() -> Cases {
     on_dtypes("argmax", &NUMBERS, 0.0, |dtype| {
         let mut uses = Vec::new();
@@ -108,7 +109,7 @@ fn matmul() -> Cases {
         };
         let mut uses: Vec<OpUse> = shapes.map(|(batch, sizes)| OpUse::new(MatMul, operands(batch, sizes))).into();
         if dtype.is_int() {
-            // Products and sums that wrap around.
+            // With special values as elements, products and sums wrap around.
             uses.push(OpUse::new(MatMul, [cycle_values(dtype, &[3, 21], 0), cycle_values(dtype, &[21, 4], 5)]));
             uses.push(OpUse::new(MatMul, [cycle_values(dtype, &[2, 5, 70], 1), cycle_values(dtype, &[2, 70, 3], 2)]));
         }

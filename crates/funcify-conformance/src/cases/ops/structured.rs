@@ -43,8 +43,8 @@ fn cumulatives() -> Cases {
     Ok(cases)
 }
 
-/// Builds cases with axes that are too long for 2^16 loop iterations, whether an iteration handles one element or four.
-/// All results are exact.
+/// Builds cases with axes that need more than 2^16 loop iterations: cumulative ops with one element per iteration, and
+/// reductions with four. All results are exact.
 fn long_axes() -> Cases {
     on_dtypes("long_axes", &[DType::I32, DType::F32], 0.0, |dtype| {
         let of = |len: usize, number: fn(usize) -> i64| {
@@ -71,7 +71,7 @@ fn axes() -> impl Iterator<Item = (&'static [usize], usize)> {
     SHAPES.into_iter().flat_map(|shape| (0..shape.len()).map(move |axis| (shape, axis)))
 }
 
-/// Sorts rows with equal elements, NaNs, and zeros of both signs at various positions.
+/// Builds the cases for sorting. The rows have equal elements, NaNs, and zeros of both signs at various positions.
 fn sorts() -> Cases {
     on_dtypes("sort", &DType::ALL, 0.0, |dtype| {
         let mut uses = Vec::new();
@@ -93,7 +93,7 @@ fn sorts() -> Cases {
     })
 }
 
-/// The shape of the operand, the shape of the kernel, and the options of the convolution.
+/// A convolution to test: the shape of its operand, the shape of its kernel, and its options.
 type Window<const D: usize> = (&'static [usize], &'static [usize], ConvOptions<D>);
 
 fn one_axis() -> Vec<Window<1>> {
@@ -147,7 +147,8 @@ fn convolutions() -> Cases {
             |op: Conv, x: &[usize], kernel: &[usize]| OpUse::new(op, [small(dtype, x, 0), small(dtype, kernel, 3)]);
         let mut uses: Vec<OpUse> = one_axis().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)).collect();
         uses.extend(two_axes().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)));
-        // Padding inserts zeros as operands, and infinity times zero is NaN.
+        // The convolution multiplies the zeros that padding inserts by an infinite kernel element, so the result is
+        // NaN.
         let infinite = cycle(dtype, &[1, 1, 2], &[f64::INFINITY, 1.0].map(Scalar::Float), 0);
         let padded = ConvOptions { padding: [(1, 0)], ..ConvOptions::default() };
         uses.push(OpUse::new(Conv::from(padded), [small(dtype, &[1, 1, 3], 0), infinite]));
@@ -155,7 +156,7 @@ fn convolutions() -> Cases {
     })
 }
 
-/// Applies the ops of this file and related ops to operands with symbolic sizes, which may be zero.
+/// Builds cases that apply the ops of this file and related ops to operands with symbolic sizes, which may be zero.
 fn symbolic() -> Cases {
     let mut cases = Vec::new();
     for (batch, length) in [(2, 5), (1, 1), (0, 4), (3, 0)] {

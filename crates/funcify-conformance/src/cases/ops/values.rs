@@ -9,8 +9,8 @@ pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DTyp
 /// Integers and floats.
 pub(super) const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
-/// Floats between -1 and 1, and floats near integers and half-integers, where inverse functions and poles are
-/// numerically difficult.
+/// Floats between -1 and 1, and floats near integers and half-integers, where functions with poles and inverse
+/// functions are numerically difficult.
 const NEAR_REALS: [f64; 20] = [
     0.0,
     -0.0,
@@ -39,7 +39,7 @@ pub(super) fn near_integers(dtype: DType) -> HostTensor {
     cycle(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
 }
 
-/// The shift amounts, in addition to those in [`pairs`].
+/// The shift amounts in [`shift_pairs`]. The cases for shifts also use [`pairs`].
 const AMOUNTS: [i64; 9] = [0, 1, 4, 7, 8, 31, 32, 63, 64];
 
 /// Returns all pairs of a value in [`values`] and a shift amount, as two vectors.
@@ -53,11 +53,11 @@ pub(super) fn shift_pairs(dtype: DType) -> [HostTensor; 2] {
     ]
 }
 
-/// The shapes for elementwise ops and reductions.
+/// The shapes of operands in most cases: scalars, empty tensors, and tensors with up to four axes.
 pub(super) const SHAPES: [&[usize]; 11] =
     [&[], &[1], &[7], &[0], &[3, 4], &[0, 3], &[2, 0, 3], &[2, 3, 4], &[2, 3, 2, 4], &[2, 1, 3, 2], &[5, 6]];
 
-/// Integers for every special case of an op. They wrap if a type is too narrow.
+/// Integers that cover the special cases of ops. They wrap if a type is too narrow.
 const INTS: [i64; 21] = [
     0,
     1,
@@ -82,7 +82,7 @@ const INTS: [i64; 21] = [
     1 << 24,
 ];
 
-/// Floats for every special case of an op. All of them fit in f16, although the exponentials of the largest ones do
+/// Floats that cover the special cases of ops. All of them fit in f16, although the exponentials of the largest ones do
 /// not.
 const REALS: [f64; 23] = [
     0.0,
@@ -116,7 +116,7 @@ const SMALL_REALS: [f64; 7] = [0.5, -1.0, 2.0, 0.25, -0.75, 1.5, 3.0];
 /// Numbers whose products and sums do not overflow in wide integer types.
 const SMALL_INTS: [i64; 9] = [1, -2, 3, 2, 0, -1, 4, 5, -4];
 
-/// Returns special values for an elementwise op on this type.
+/// Returns the special values of type `dtype`: every boolean, [`REALS`], or [`INTS`].
 pub(super) fn values(dtype: DType) -> Vec<Scalar> {
     match dtype {
         DType::Bool => [true, false].map(Scalar::Bool).to_vec(),
@@ -136,7 +136,7 @@ pub(super) fn cycle_values(dtype: DType, shape: &[usize], first: usize) -> HostT
     cycle(dtype, shape, &values(dtype), first)
 }
 
-/// Creates a tensor that cycles through small finite numbers, starting at index `first`.
+/// Creates a tensor that cycles through [`SMALL_REALS`], [`SMALL_INTS`] or the booleans, starting at index `first`.
 pub(super) fn small(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
     match dtype {
         DType::Bool => cycle_values(dtype, shape, first),

@@ -32,7 +32,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (p, ()) = scan_with(ScanOptions::new().reverse(), x.zeros_like(), coefficients, |p, a| (p * x + a, ()));
         outputs! { p }
     }),
-    // Computes mean and variance in a single pass.
+    // Computes a mean and a variance in a single pass (Welford's algorithm).
     &program(&["welford"], ["xs"], |[xs]| {
         let zero = xs.index(0, 0).zeros_like();
         let ((mean, m2), means) = scan((zero, zero), (iota(7, DType::I64), xs), |(mean, m2), (t, x)| {
@@ -57,7 +57,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| {
         scan_outputs(scan(init, xs, |c, x| carry_as_output(x + 1.0 / c)))
     }),
-    // Multiplies many small matrices in log space.
+    // Multiplies 400 small matrices in log space.
     &program(&["log_space_400", "log_space_400_f64"], ["logits"], |[logits]| {
         let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;
         let (last, ()) = scan(start, logits, |c, x| {

@@ -34,7 +34,7 @@ pub(super) const PROGRAMS: Programs = &[
             scan_with(ScanOptions::new().reverse(), carry, (forward, xs), |c, (f, x)| carry_as_output(0.5 * c + f * x));
         outputs! { final: last, forward, backward }
     }),
-    // A batch of sequences with different lengths. Time is axis 1.
+    // The sequences in a batch have different lengths. Time is axis 1.
     &program(&["masked_lengths", "masked_lengths_f64"], ["h0", "xs", "lengths", "w"], |[h0, xs, lengths, w]| {
         let (last, ys) = scan(h0, (iota(5, DType::I64), xs.move_axis(1, 0)), |h, (t, x)| {
             let alive = t.lt(lengths).unsqueeze(1);

@@ -133,7 +133,7 @@ impl ReduceKind {
 pub struct Reduce {
     /// The monoid that combines the elements.
     pub kind: ReduceKind,
-    /// The axes, in ascending order.
+    /// The axes to reduce, in ascending order.
     pub axes: Vec<usize>,
 }
 
@@ -222,8 +222,8 @@ impl Reduce {
         }
     }
 
-    /// Returns a mask of the elements that equal the extremum. If an extremum is NaN, the mask includes all elements
-    /// that were reduced to it.
+    /// Returns a mask of the elements of `x` that equal their extremum in `y`. If an extremum is NaN, the mask includes
+    /// all elements that were reduced to it.
     fn passes(&self, x: Value, y: Value) -> Value {
         let y = self.broadcast_back(y, x);
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })

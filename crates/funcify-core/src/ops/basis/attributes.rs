@@ -82,8 +82,8 @@ impl Attributes {
         self.0.push((key, value));
     }
 
-    /// Removes an attribute and returns it as a polynomial. On failure, returns a description of the expected
-    /// attribute.
+    /// Removes the attribute called `key` and returns it as a polynomial. On failure, returns a description of the
+    /// expected attribute.
     pub fn take_dim(&mut self, key: &str) -> Result<Dim, String> {
         match self.take(key)? {
             Attribute::Dim(dim) => Ok(dim),
@@ -91,33 +91,33 @@ impl Attributes {
         }
     }
 
-    /// Removes an attribute and returns it as an integer.
+    /// Removes the attribute called `key` and returns it as an integer.
     pub fn take_int(&mut self, key: &str) -> Result<i64, String> {
         let dim = self.take_dim(key)?;
         dim.constant().ok_or_else(|| format!("`{key}` as a number, not `{dim}`"))
     }
 
-    /// Removes an attribute and returns it as a non-negative integer.
+    /// Removes the attribute called `key` and returns it as a non-negative integer.
     pub fn take_usize(&mut self, key: &str) -> Result<usize, String> {
         let value = self.take_int(key)?;
         usize::try_from(value).map_err(|_| format!("`{key}` as a non-negative number, not {value}"))
     }
 
-    /// Removes an attribute and returns it as a word.
+    /// Removes the attribute called `key` and returns it as a word.
     pub fn take_word(&mut self, key: &str) -> Result<String, String> {
         let dim = self.take_dim(key)?;
         let word = dim.as_symbol().ok_or_else(|| format!("`{key}` as a word, not `{dim}`"))?;
         Ok(word.name().to_string())
     }
 
-    /// Removes an attribute and returns it as a dtype.
+    /// Removes the attribute called `key` and returns it as a dtype.
     pub fn take_dtype(&mut self, key: &str) -> Result<DType, String> {
         let word = self.take_word(key)?;
         let known = || DType::ALL.map(DType::name).join(", ");
         DType::from_name(&word).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Removes an attribute and returns it as a list of polynomials.
+    /// Removes the attribute called `key` and returns it as a list of polynomials.
     pub fn take_dims(&mut self, key: &str) -> Result<Vec<Dim>, String> {
         match self.take(key)? {
             Attribute::List(dims) => Ok(dims),
@@ -125,15 +125,15 @@ impl Attributes {
         }
     }
 
-    /// Removes an attribute and returns it as a list of axes.
+    /// Removes the attribute called `key` and returns it as a list of axes.
     pub fn take_axes(&mut self, key: &str) -> Result<Vec<usize>, String> {
         let dims = self.take_dims(key)?;
         let axis = |dim: &Dim| dim.constant().and_then(|value| usize::try_from(value).ok());
         dims.iter().map(|dim| axis(dim).ok_or_else(|| format!("`{key}` as a list of axes, not `{dim}`"))).collect()
     }
 
-    /// Removes an optional attribute with `take`, which is one of the methods above. Returns `None` if the attribute is
-    /// missing.
+    /// Removes the optional attribute called `key` with `take`, which is one of the methods above. Returns `None` if
+    /// the attribute is missing.
     pub(crate) fn take_if_given<T>(
         &mut self,
         key: &str,
@@ -168,7 +168,8 @@ impl Attributes {
         }
     }
 
-    /// Removes an attribute that must be one of the given words, and returns the value paired with that word.
+    /// Removes the attribute called `key`, which must be one of the given words, and returns the value paired with that
+    /// word.
     pub(in crate::ops) fn take_one_of<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Result<T, String> {
         let word = self.take_word(key)?;
         let known = || words.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -176,8 +177,8 @@ impl Attributes {
         row.map(|(_, value)| *value).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Removes an attribute that is a flag, and returns its value. `no` and `yes` are the words for `false` and `true`
-    /// in the text form.
+    /// Removes the attribute called `key`, which must be a flag, and returns its value. `no` and `yes` are the words
+    /// for `false` and `true` in the text form.
     pub(in crate::ops) fn take_flag(&mut self, key: &str, [no, yes]: [&str; 2]) -> Result<bool, String> {
         let word = self.take_word(key)?;
         let is_known = word == no || word == yes;
@@ -201,12 +202,13 @@ pub trait OpText {
     fn text_attributes(&self) -> Attributes;
 }
 
-/// The type of a field that the text form shows as an attribute.
+/// The type of a field of an op that the text form prints as an attribute.
 pub(in crate::ops) trait AttributeField: Sized {
-    /// Removes the attribute and converts it to the field. On failure, returns a description of the expected attribute.
+    /// Removes the attribute called `key` and converts it to a value of the field's type. On failure, returns a
+    /// description of the expected attribute.
     fn take(attributes: &mut Attributes, key: &str) -> Result<Self, String>;
 
-    /// Converts the field to an attribute.
+    /// Converts the value of the field to an attribute.
     fn to_attribute(&self) -> Attribute;
 }
 

@@ -1,5 +1,5 @@
-//! The interface through which passes handle ops with bodies: loops, switches, associative scans, and functions with a
-//! user-defined derivative rule.
+//! The interface through which passes handle ops with bodies: loops, switches, associative scans, and functions with
+//! user-defined derivative rules.
 
 use std::sync::Arc;
 
@@ -169,7 +169,8 @@ impl Op {
         matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
     }
 
-    /// Returns the graph that must replace the op before differentiation, or `None` if the op can stay.
+    /// Returns the graph that must replace the op before differentiation, or `None` if the op can be differentiated as
+    /// it is.
     pub(crate) fn replacement_for_differentiation(
         &self,
         operands: &[TensorType],
@@ -178,7 +179,7 @@ impl Op {
         if let Op::Scan(scan) = self { scan.segmented(operands, &vjp_options.policy) } else { Ok(None) }
     }
 
-    /// Adds the op to a forward pass without saving residuals for it.
+    /// Adds the op to a forward pass and returns its results, without saving residuals.
     pub(crate) fn emit_forward(&self, operands: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
         match self {
             Op::Call(call) => Ok(call.forward_pass(operands)?.results),
@@ -186,8 +187,9 @@ impl Op {
         }
     }
 
-    /// Adds the op to a forward pass, with the residuals from which the backward pass computes the cotangents of the
-    /// operands in `wrt`. Loops save their states. In bodies, the checkpoint policy selects additional values to save.
+    /// Adds the op to a forward pass, and saves the residuals from which the backward pass computes the cotangents of
+    /// the operands in `wrt`. A loop always saves its states. The checkpoint policy selects additional values in the
+    /// bodies.
     pub(crate) fn forward(
         &self,
         operands: &[Value],
@@ -201,7 +203,7 @@ impl Op {
     }
 }
 
-/// Returns the old bodies, with the leading ones replaced by the new bodies.
+/// Returns the bodies of an op, with the leading bodies in `old` replaced by those in `new`.
 pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))

@@ -21,7 +21,7 @@ macro_rules! classes {
         )*
 
         impl Op {
-            /// Returns the op, wrapped in its class.
+            /// Returns the class of the op, with a reference to the op.
             pub fn class(&self) -> OpClass<'_> {
                 match self {
                     $($(Op::$op(op) => OpClass::$class($class::$op(op)),)*)*
@@ -34,7 +34,7 @@ macro_rules! classes {
     };
 }
 
-/// The class of an op, wrapping the op itself.
+/// The class of an op, with a reference to the op.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -212,8 +212,8 @@ impl Op {
         }
     }
 
-    /// Returns `true` if the op is guaranteed to terminate, and to read only within bounds, for operands of these
-    /// types. Does not inspect bodies, which may still fail.
+    /// Returns `true` if the op is guaranteed to succeed for operands of these types and the sizes in `known`: it
+    /// terminates, reads only within bounds, and binds no negative size. Does not inspect bodies, which may still fail.
     #[doc(hidden)]
     pub fn is_certain_to_succeed(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         match self.class() {

@@ -15,7 +15,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Applies the type rule: infers the types of the results.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
-    /// Computes the results for the reference evaluator. `outputs` are the inferred types.
+    /// Computes the results for the reference evaluator. `outputs` are the types that [`infer`](CustomOp::infer)
+    /// returned.
     fn eval(
         &self,
         context: &mut EvalContext<'_>,
@@ -27,8 +28,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     fn attributes(&self) -> Attributes;
 
     /// Applies the batching rule: adds ops to the open trace that compute this op for `size` lanes at once, using
-    /// [`apply`](crate::apply) and the methods of values, and returns their results. At least one operand has lanes. An
-    /// elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
+    /// [`apply`](crate::apply) and the methods of [`Value`], and returns their results. At least one operand has lanes.
+    /// An elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
     /// guarantees that hold for every rule.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
@@ -128,12 +129,12 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// Wraps an op. Its name is [`OpKey::NAME`].
+    /// Wraps an op, and takes its name from [`OpKey::NAME`].
     pub fn new<O: CustomOp + OpKey>(op: O) -> Self {
         Custom { name: O::NAME, op: Arc::new(op) }
     }
 
-    /// Returns the op as an `O`, or `None` if it has a different type.
+    /// Returns the op as an `O`, or `None` if the op is of another type.
     pub fn downcast<O: CustomOp>(&self) -> Option<&O> {
         let op: &dyn Any = &*self.op;
         op.downcast_ref()
@@ -222,7 +223,7 @@ impl Custom {
 /// A registry entry with which the parser builds an op of another crate.
 #[doc(hidden)]
 pub struct CustomOpEntry {
-    /// The op's name.
+    /// The op's name in the text form.
     pub name: &'static str,
     /// Builds the op from its attributes. On failure, returns a description of the expected attribute.
     pub parse: fn(&mut Attributes) -> Result<Op, String>,
@@ -254,7 +255,7 @@ pub(in crate::ops) fn parse(name: &str, attributes: &mut Attributes) -> Option<R
     })
 }
 
-/// Registers an op of another crate: its type, its name, and a closure that builds it from its attributes.
+/// Registers an op of another crate, given its type, its name, and a closure that builds the op from attributes.
 ///
 /// `custom_op!(MyOp, "my_op", |attributes| Ok(MyOp { axis: attributes.take_usize("axis")? }));`
 #[macro_export]

@@ -16,7 +16,8 @@ pub struct EvalContext<'a> {
 }
 
 impl EvalContext<'_> {
-    /// Returns the value of a dimension.
+    /// Returns the value of a dimension, or an error if one of its symbols is unbound or the value does not fit in 64
+    /// bits.
     pub fn dim(&self, dim: &Dim) -> Result<i64> {
         dim.value(self.sizes).map_err(|error| no_size(&self.at, error))
     }
@@ -27,7 +28,7 @@ impl EvalContext<'_> {
         usize::try_from(value).map_err(|_| no_size(&self.at, SizeError::Negative(dim.clone(), value)))
     }
 
-    /// Returns the sizes of a shape.
+    /// Returns the values of a shape's dimensions as sizes.
     pub fn shape(&self, shape: &Shape) -> Result<Vec<usize>> {
         shape.value(self.sizes).map_err(|error| no_size(&self.at, error))
     }

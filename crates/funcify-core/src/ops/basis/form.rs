@@ -12,7 +12,7 @@ use crate::graph::{Graph, ValueId};
 use crate::ops::{AssociativeScan, Attribute, Attributes, Call, Op, Scan, Switch, While};
 use crate::types::{Dim, TensorType};
 
-/// The syntax of an op with bodies in the text form.
+/// The text-form syntax of an op with bodies.
 pub(crate) struct Spelling {
     pub(crate) name: &'static str,
     /// An example of the first line of the op's text, for error messages.
@@ -20,7 +20,7 @@ pub(crate) struct Spelling {
     /// The keys of the attributes that the op may have.
     pub(crate) attributes: &'static [&'static str],
     pub(crate) bodies: Bodies,
-    /// Builds the op and its list of operands. Errors point to the invalid part of the text.
+    /// Builds the op and its list of operands from a parsed form. Errors point to the invalid part of the text.
     pub(crate) make: Make,
 }
 
@@ -62,12 +62,13 @@ impl Spelling {
         all.into_iter().find(|spelling| spelling.name == name)
     }
 
-    /// Returns the keywords that begin lines of parameters.
+    /// Returns the keywords that begin lines of parameters, or an empty slice if the bodies are blocks.
     pub(crate) fn roles(&self) -> &'static [&'static str] {
         if let Bodies::Inline { roles, .. } = self.bodies { roles } else { &[] }
     }
 
-    /// Returns the keyword that introduces the results of a body that are not written to any result of the op.
+    /// Returns the keyword that introduces the results of a body that are not written to any result of the op: `give`
+    /// in a block, or the keyword of the inline body.
     pub(crate) fn result_keyword(&self) -> &'static str {
         if let Bodies::Inline { result_keyword, .. } = self.bodies { result_keyword } else { "give" }
     }
@@ -96,8 +97,8 @@ pub(crate) struct Form {
     /// The operands written after the name.
     pub(crate) operands: Vec<ValueId>,
     pub(crate) attributes: Attributes,
-    /// For each printed result, the number of trailing rows to keep, or `None` for all rows. A missing entry means
-    /// `None`.
+    /// For each printed result, `k` if the op returns only the last `k` rows in the order of the loop, or `None` if it
+    /// returns all rows. A missing entry means `None`.
     pub(crate) last: Vec<Option<usize>>,
     pub(crate) bodies: Vec<FormBody>,
 }
@@ -109,7 +110,7 @@ pub(crate) struct FormBody {
     /// The number of parameters in parentheses. The parameters declared by the lines and the captured values follow
     /// them.
     pub(crate) params: usize,
-    /// The lines that declare the other parameters.
+    /// The lines that declare parameters. Only an inline body has lines.
     pub(crate) lines: Vec<Line>,
     pub(crate) captured: Vec<ValueId>,
     /// The results of the body that are written to results of the op.
@@ -125,14 +126,14 @@ pub(crate) struct Line {
     pub(crate) role: &'static str,
     pub(crate) site: Site,
     pub(crate) source: Source,
-    /// The name of the source as it is written in the text, and its position there.
+    /// The source's name as written in the text, and the position of that name.
     pub(crate) named: (String, Site),
     /// A tap for each parameter.
     pub(crate) taps: Vec<Tap>,
     pub(crate) from: Option<ValueId>,
 }
 
-/// The operand or result of an op that a line reads or writes.
+/// The operand or result of the op to which a line connects its parameters.
 #[derive(Clone, Copy)]
 pub(crate) enum Source {
     Operand(ValueId),
@@ -173,7 +174,7 @@ pub(crate) struct Binder {
     pub(crate) name: String,
     pub(crate) site: Site,
     pub(crate) ty: TensorType,
-    /// The number of trailing rows to keep, or `None` to keep all rows.
+    /// `k` if the op returns only the last `k` rows in the order of the loop, or `None` if it returns all rows.
     pub(crate) last: Option<usize>,
 }
 
@@ -181,9 +182,9 @@ pub(crate) struct Binder {
 pub(crate) struct Reading<'a> {
     /// The graph that contains the op.
     pub(crate) graph: &'a Graph,
-    /// The results of the op.
+    /// The names and types of the op's results.
     pub(crate) results: &'a [Binder],
-    /// The spelling of each enclosing op, with the bodies of that op that are already complete.
+    /// The spelling of each enclosing op, with the bodies of that op that have been parsed so far.
     pub(crate) around: &'a [(&'static Spelling, Vec<FormBody>)],
 }
 
@@ -233,14 +234,14 @@ impl Form {
         self.graphs().try_into().expect("the parser reads a block for each name of the spelling")
     }
 
-    /// Adds an attribute if `value` is not `None`.
+    /// Adds the attribute `key` if `value` is not `None`.
     pub(crate) fn set(&mut self, key: &str, value: Option<impl Into<Dim>>) {
         if let Some(value) = value {
             self.attributes.push(key.to_string(), Attribute::Dim(value.into()));
         }
     }
 
-    /// Adds `order=down` if the steps run in reverse order.
+    /// Adds the attribute `order=down` if the steps run in reverse order.
     pub(crate) fn set_order(&mut self, reverse: bool) {
         self.set("order", reverse.then_some("down"));
     }

@@ -17,7 +17,7 @@ use crate::types::TensorType;
 /// The property that is propagated from operands to results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReachKind {
-    /// Lanes.
+    /// Lanes, which values of every dtype can have.
     Lanes,
     /// Tangents, which only floats have.
     Tangents,
@@ -274,7 +274,7 @@ impl Connected for AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// Returns the initial [`CotangentReach`] of `combine`, in which both elements may have cotangents.
+    /// Returns the initial [`CotangentReach`] of `combine`, in which the leaves of both elements may have cotangents.
     pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
         CotangentReach::of(&self.combine, &wrt)
@@ -293,7 +293,7 @@ impl AssociativeScan {
     }
 }
 
-/// A call's derivative rule is assumed to connect every float argument with every float result.
+/// Assumes that a call's derivative rule connects every float argument with every float result.
 impl Connected for Call {
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let captured = self.parts()[0].captured.clone();

@@ -1,4 +1,4 @@
-//! The imports that all op rules need: `use crate::ops::rules::*`.
+//! The imports and macros that op rules share: `use crate::ops::rules::*`.
 
 pub(in crate::ops) use smallvec::smallvec;
 

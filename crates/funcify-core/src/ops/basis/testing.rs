@@ -166,7 +166,7 @@ fn dot(left: &HostTensor, right: &HostTensor) -> f64 {
     left.to_f64_vec().iter().zip(right.to_f64_vec()).map(|(a, b)| a * b).sum()
 }
 
-/// Returns pseudorandom numbers between -1 and 1.
+/// Returns a tensor of pseudorandom numbers between -1 and 1.
 fn numbers(ty: &TensorType, seed: usize) -> HostTensor {
     let mut state = seed + 1;
     HostTensor::from_fn(ty.dtype, &ty.shape.constant().unwrap(), |_| {

@@ -2,12 +2,12 @@
 //!
 //! Invariants, cited where they are enforced and tested:
 //!
-//! - **bind-c1** the symbol is unbound before the op, and bound in everything after it, including bodies (graph-c7). In
-//!   a loop's body, each step binds it again, and no result of the body has the symbol in its type.
+//! - **bind-c1** the symbol is unbound before the op, and bound in all later nodes and their bodies (graph-c7). In a
+//!   loop's body, each step binds the symbol again, and no result of the body has the symbol in its type.
 //! - **bind-c2** a negative size is an error at run time, raised before any tensor of that size is allocated. If the
 //!   symbol is unused, the op is dead code and does not run.
 //! - **bind-c3** the host runs the op, because it must read the number from the device. If the number is known when the
-//!   program is built, the symbol is bound then.
+//!   program is built, the symbol is bound at that time.
 
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};
@@ -51,7 +51,7 @@ impl OpRules for BindSize {
         Ok(Vec::new())
     }
 
-    /// Binds a fresh symbol to the largest size of any lane. The sizes of the lanes are recorded for `vmap::ragged`.
+    /// Binds a fresh symbol to the largest size of any lane, and records the sizes of all lanes for `vmap::ragged`.
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let counts = ragged::counts_of_running_lanes(operands[0].value.cast(DType::I64));
         let fresh = fresh_symbol();

@@ -37,8 +37,8 @@ impl AssociativeScanOptions {
         self
     }
 
-    /// Sets the axis of each leaf along which the elements are combined. A negative axis counts from the end. The
-    /// elements of the results are along the same axis.
+    /// Sets the axis along which the elements of each leaf are combined. A negative axis counts from the end. The
+    /// results have their elements along the same axis.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
@@ -50,7 +50,7 @@ impl AssociativeScanOptions {
 /// `xs` can be any [`Tree`] whose leaves have the same number of rows. `combine` receives two single elements, and must
 /// return an element of the same structure and types. It may capture values of the enclosing graph. It is traced once
 /// and must be associative. The order of the combinations is unspecified. The scan combines many pairs of elements at
-/// once: it has logarithmic depth, and combines about 2n pairs of elements in total.
+/// once: it has logarithmic depth, and combines about 2n pairs in total for n rows.
 ///
 /// The gradient also has logarithmic depth if the result of `combine` depends on its first parameter through
 /// elementwise ops only, as in sums, products, maxima and affine maps. Otherwise, for example for matrix products, a
@@ -135,7 +135,8 @@ impl<'a> OpenCombine<'a> {
     }
 }
 
-/// Moves the scanned axis of a leaf to the front.
+/// Moves the scanned axis of a leaf to the front. Records an error in the open trace if the leaf does not have this
+/// axis.
 fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.is_failed() {
         return value;

@@ -3,10 +3,10 @@
 //! Forward mode extends `combine` to dual numbers. The extension is associative because `combine` is, so an associative
 //! scan computes the tangents too, in logarithmic depth.
 //!
-//! For reverse mode, let g be the total cotangent of `y[t]`. The pullback of `combine(y[t-1], x[t])` maps g to `(d
-//! y[t-1], d x[t])`. At the first element of the scan, `d x[t] = g`. The backward pass runs in the opposite direction
-//! and reads the accumulated elements of the forward pass. It handles all elements at once if `combine` permits this
-//! ([`parallel`]). Otherwise, it runs a loop ([`sequential`]).
+//! For reverse mode, let g be the total cotangent of `y[t]`. The pullback of `combine(y[t-1], x[t])` maps g to the
+//! cotangents `(d y[t-1], d x[t])`. At the first element of the scan, `d x[t] = g`. The backward pass runs in the
+//! opposite direction and reads the accumulated elements of the forward pass. It handles all elements at once if
+//! `combine` permits this ([`parallel`]). Otherwise, it runs a loop ([`sequential`]).
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! Transposed Jacobians of an elementwise `combine`. For each pair of leaves, the Jacobian has at most one nonzero
-//! number per element. For most pairs, it is zero.
+//! number per element. For most pairs of leaves, all of these numbers are zero.
 //!
-//! A transposed Jacobian maps cotangents of the result's leaves to cotangents of the leaves of the first element.
-//! Applying several transposed Jacobians in sequence is equivalent to applying their product, with the factors in the
-//! order of application.
+//! A transposed Jacobian maps cotangents of the leaves of `combine`'s result to cotangents of the leaves of its first
+//! parameter. Applying several transposed Jacobians in sequence is equivalent to applying their product, with the
+//! factors in the order of application.
 
 use super::*;
 
@@ -23,8 +23,9 @@ pub(super) enum Factor<C> {
 #[derive(Clone, Copy)]
 pub(super) struct Coefficient {
     pub(super) number: Value,
-    /// A mask of the elements through which no cotangent passes, not even an infinite one. An example is the smaller
-    /// operand of a maximum. The coefficient is 0 at these elements.
+    /// A mask of the elements through which no cotangent passes, not even an infinite one, or `None` if there are no
+    /// such elements. For example, no cotangent passes to the smaller operand of a maximum. The coefficient is 0 at
+    /// these elements.
     pub(super) stopped: Option<Value>,
 }
 
@@ -58,7 +59,8 @@ impl<C: Copy> Factor<C> {
 }
 
 impl Factor<Coefficient> {
-    /// Converts the factor to a coefficient for a leaf with the type of `like`.
+    /// Converts the factor to a coefficient for a leaf with the type of `like`. The coefficient has a mask of stopped
+    /// elements if `may_stop` is `true`.
     pub(super) fn coefficient(self, like: Value, may_stop: bool) -> Coefficient {
         let stopped = |stops: bool| may_stop.then(|| constant(HostTensor::scalar(stops)).broadcast_to(like.shape()));
         match self {
@@ -117,8 +119,8 @@ pub(super) fn compose_coefficients(
     compose(first, next, product, sum)
 }
 
-/// Generalises the kinds of factors until they are closed under products: every product of matrices of these kinds has
-/// these kinds too.
+/// Generalises the kinds of factors until they are closed under products: every product of matrices with factors of
+/// these kinds is again such a matrix.
 pub(super) fn closed_under_products(kinds: Matrix<()>) -> Matrix<()> {
     fixpoint(kinds, |kinds| {
         let twice = compose(kinds, kinds, |(), ()| (), |_, _, _| ());

@@ -1,13 +1,13 @@
 //! The reverse-mode rule in logarithmic depth, for a `combine` that is elementwise in the accumulated element.
 //!
-//! Let `g[t]` be the total cotangent of `y[t]`, and `J[t]` the transposed Jacobian of `combine(y[t-1], x[t])` with
-//! respect to `y[t-1]`. Then `g[t] = dy[t] + J[t+1] g[t+1]`. This affine recurrence is an associative scan of pairs, in
-//! the opposite direction: `(J, g)` followed by `(K, h)` is `(K J, h + K g)`. If each element of a leaf of `y[t]`
-//! depends only on the elements of `y[t-1]` at the same position, `J` has one number per element for each pair of
-//! connected leaves ([`jacobian`](super::jacobian)). The rule then
+//! Let `dy[t]` be the cotangent of `y[t]` from outside the scan, `g[t]` the total cotangent of `y[t]`, and `J[t]` the
+//! transposed Jacobian of `combine(y[t-1], x[t])` with respect to `y[t-1]`. Then `g[t] = dy[t] + J[t+1] g[t+1]`. This
+//! affine recurrence is an associative scan of pairs, in the opposite direction: `(J, g)` followed by `(K, h)` is `(K
+//! J, h + K g)`. If each element of a leaf of `y[t]` depends only on the elements of `y[t-1]` at the same position, `J`
+//! has one number per element for each pair of connected leaves ([`jacobian`](super::jacobian)). The rule then
 //!
-//! 1. batches `combine` over all elements and records it once, with the operands `y[t-1]` and `x[t]`;
-//! 2. pulls cotangents of 1 back through it, one leaf at a time, to obtain the Jacobians;
+//! 1. batches `combine` over all elements and records the result on a tape, with the operands `y[t-1]` and `x[t]`;
+//! 2. pulls cotangents of 1 back through the tape, one leaf at a time, to obtain the Jacobians;
 //! 3. computes all `g[t]` with an associative scan, which is itself differentiable;
 //! 4. pulls the `g[t]` back to obtain the cotangents of the elements and, after summation, of the captured values.
 //!
@@ -202,8 +202,8 @@ fn accumulate_cotangents(
     if kinds.iter().flatten().all(|kind| *kind == Factor::Zero) {
         return given;
     }
-    // Element t holds its own cotangent and the factors of element t + 1. The factors of the last element can be
-    // arbitrary, because they are never applied.
+    // Element t of the scan holds the cotangent of `y[t]` and the factors of element t + 1. The factors of the last
+    // element can be arbitrary, because they are never applied.
     let elements: Vec<Value> = pack_factors(&kinds, factors, &given, chooses)
         .into_iter()
         .map(|value| value.take(0, order.next))
@@ -225,7 +225,8 @@ fn accumulate_cotangents(
     results[results.len() - given.len()..].to_vec()
 }
 
-/// Lists the coefficients of the factors, as leaves of a scan. `likes` are values with the types of the leaves.
+/// Lists the coefficients of the factors and, if `may_stop` is `true`, their masks, as leaves of a scan. `likes` are
+/// values with the types of the leaves.
 fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
     let mut values = Vec::new();
     for (kinds, factors) in kinds.iter().zip(factors) {
@@ -240,7 +241,7 @@ fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Valu
     values
 }
 
-/// Rebuilds the factors from the leading values. Returns them together with the remaining values. This is the inverse
+/// Rebuilds the factors from the leading values, and returns the factors and the remaining values. This is the inverse
 /// of [`pack_factors`].
 fn unpack_factors(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
     let mut count = 0;

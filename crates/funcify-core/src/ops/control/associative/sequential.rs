@@ -7,7 +7,7 @@ use crate::ops::scan::{ScanOptions, try_repeat};
 use crate::ops::select_flagged;
 use crate::value::full;
 
-/// Returns the cotangents of the leaves and of the captured values. `reached` is a guess at which leaves have
+/// Returns the cotangents of the leaves and of the captured values. `reached` is a guess at the leaves that have
 /// cotangents.
 pub(super) fn vjp(
     op: &AssociativeScan,
@@ -17,8 +17,8 @@ pub(super) fn vjp(
     reached: Vec<bool>,
 ) -> Result<Cotangents, Failed> {
     let (xs, captured) = context.operands.split_at(op.leaves);
-    // Row t of `before` is the accumulated element that precedes element t. For the first element of the scan, it is
-    // that element itself.
+    // Row t of `before` is the accumulated element that precedes element t. For the first element of the scan, the row
+    // holds that element itself.
     let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
     let of_captured = captured.iter().zip(&context.wrt[op.leaves..]);
     let of_captured: Vec<bool> = of_captured.map(|(value, wrt)| value.dtype().is_float() && *wrt).collect();

@@ -27,7 +27,7 @@ pub struct Sweeps {
 }
 
 impl AssociativeScan {
-    /// Builds the sweeps for operands of these types. `used` marks the results that are used.
+    /// Builds the sweeps for operands of these types. `used` marks the results that the caller needs.
     #[doc(hidden)]
     pub fn sweeps(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Sweeps> {
         let needed = self.needed(used);

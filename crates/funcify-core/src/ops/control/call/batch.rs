@@ -1,9 +1,9 @@
 //! The batching rule of the call. It batches each graph of the call, so the batched function keeps its derivative rule.
 //!
-//! A result has lanes if it has lanes in the function or in the rule. An argument without lanes has a single cotangent:
-//! the sum of the cotangents of all lanes. `backward` must run on each lane's cotangents before they are summed, so all
-//! float results have lanes if any cotangent that `backward` returns has lanes. If a rule calls its own function, all
-//! operands and results have lanes, because the inner call must have the same types as the outer one.
+//! A result has lanes if the function or the rule returns it with lanes. An argument without lanes has a single
+//! cotangent: the sum of the cotangents of all lanes. `backward` must run on each lane's cotangents before they are
+//! summed, so all float results have lanes if any cotangent that `backward` returns has lanes. If a rule calls its own
+//! function, all operands and results have lanes, because the inner call must have the same types as the outer one.
 
 use super::*;
 
@@ -45,7 +45,7 @@ struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// Traces the batched graphs.
+    /// Traces the batched graphs of the call: the function, followed by the graphs of the rule.
     fn bodies(&mut self) -> Result<Vec<ClosedBody>, Failed> {
         let call = self.call;
         let parts = call.parts();
@@ -91,8 +91,8 @@ impl Lanes<'_> {
         }
     }
 
-    /// Traces a graph of the call. `mapped` marks the parameters that have lanes, and has no entries for captured
-    /// values.
+    /// Traces the batched form of a graph of the call. `mapped` marks the parameters that have lanes, and has no
+    /// entries for captured values.
     fn trace(
         &mut self,
         part: &CallBody<'_>,

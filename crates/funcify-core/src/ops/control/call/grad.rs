@@ -1,8 +1,8 @@
 //! The derivatives of the call, computed by its rule.
 //!
-//! A rule for one mode also serves the other mode. It is linear in the tangents or cotangents that it receives, so it
-//! can be transposed by differentiating it in reverse mode. JAX also transposes a `custom_jvp`, but rejects a
-//! `custom_vjp` in forward mode.
+//! A rule for one mode also serves the other mode, which transposes the rule by differentiating it in reverse mode. The
+//! rule must therefore be linear in the tangents or cotangents that it receives (call-c5). JAX also transposes a
+//! `custom_jvp`, but rejects a `custom_vjp` in forward mode.
 //!
 //! The ops of the rule become ordinary nodes of the program, and second derivatives are computed by differentiating
 //! these nodes. If the rule calls its own function, that call is one of these nodes.

@@ -42,7 +42,7 @@ pub struct Call {
     pub arguments: usize,
 }
 
-/// A derivative rule.
+/// A user-defined derivative rule.
 #[derive(Clone, Debug)]
 pub enum Rule {
     /// A reverse-mode rule (call-c2).
@@ -64,7 +64,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Applies `graph` to each graph of the rule.
+    /// Returns the rule with `graph` applied to each of its graphs.
     fn map(&self, mut graph: impl FnMut(&Arc<Graph>) -> Arc<Graph>) -> Rule {
         match self {
             Rule::Vjp { forward, backward } => Rule::Vjp { forward: graph(forward), backward: graph(backward) },
@@ -264,7 +264,7 @@ fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &
     check_types(at, &expected, input_types(graph), component, fix)
 }
 
-/// Checks the result types of one of the rule's graphs.
+/// Checks that a graph of the rule returns results of the expected types.
 fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], found: &[TensorType]) -> Result<()> {
     if expected.len() != found.len() {
         let component = format!("the list of {what}s of `{of}`");

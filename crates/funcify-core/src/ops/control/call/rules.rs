@@ -65,7 +65,8 @@ fn inline_calls(graph: &Graph) -> Result<Graph> {
     Ok(result)
 }
 
-/// Adds the nodes of `graph` to the graph `to`, and returns the values in `to` of the outputs of `graph`.
+/// Adds the nodes of `graph` to the graph `to`, with all calls inlined. Returns the outputs of `graph` as values of
+/// `to`.
 fn add(graph: &Graph, inputs: &[ValueId], to: &mut Graph) -> Result<Vec<ValueId>> {
     let all = vec![true; graph.nodes().len()];
     let added = Replay::new(graph, inputs.iter().copied()).walk_marked(&all, |_, node, operands| {

@@ -5,9 +5,9 @@
 //! [`reach`](crate::ops::reach).
 //!
 //! If the number of steps differs between lanes, the loop runs as many steps as the longest lane. If `until` differs
-//! between lanes, the loop runs until it has been true in every lane. A lane is active at step `t` if `t` is less than
-//! the lane's number of steps and no earlier step has ended the lane. This also holds for reverse loops. An inactive
-//! lane keeps its carries and rows unchanged.
+//! between lanes, the loop ends once `until` has been true in every lane. A lane is active at step `t` if `t` is less
+//! than the lane's number of steps and no earlier step has ended the lane. This also holds for reverse loops. An
+//! inactive lane keeps its carries and rows unchanged.
 //!
 //! A trace has one row for each step of the longest lane. Each lane's own rows come first, followed by zeros
 //! ([`ragged`](crate::vmap::ragged)). In a reverse loop, the initial rows of a buffer must follow each lane's own rows,
@@ -41,8 +41,8 @@ struct Steps {
 }
 
 impl Steps {
-    /// Determines the number of steps. Returns an error if the number differs between lanes, but the number of each
-    /// lane is unknown.
+    /// Determines the number of steps of the batched loop. Returns an error if the number differs between lanes and is
+    /// not known for each lane.
     fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
@@ -112,7 +112,7 @@ impl Lanes<'_> {
     }
 
     /// Gives lanes to all states if some lanes may finish before the others. Returns an error if the loop returns only
-    /// the last rows of a trace, and a lane may have fewer rows.
+    /// the last rows of a trace, and a lane may have fewer rows than that.
     fn mask(&mut self) -> Result<(), Failed> {
         if !self.may_lanes_finish_early() {
             return Ok(());
@@ -178,8 +178,8 @@ impl Lanes<'_> {
         params
     }
 
-    /// Traces the batched body. Marks the buffers and carries that a step returns with lanes, and sets `ends` if
-    /// `until` has lanes.
+    /// Traces the batched body. Marks the buffers and carries whose new values have lanes, and sets `ends` if `until`
+    /// has lanes.
     fn trace(&self, buffers: &mut [bool], carries: &mut [bool], ends: &mut bool) -> Result<ClosedBody, Failed> {
         let params = self.params();
         let types: Vec<(String, TensorType)> = params.iter().map(|(name, ty, _)| (name.clone(), ty.clone())).collect();
@@ -290,7 +290,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Adds the batched loop to the open trace.
+    /// Adds the batched loop to the open trace, and returns its results.
     fn emit(&self, body: ClosedBody) -> Result<Vec<Batched>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         let mut operands: Vec<Value> = self.steps.operand.into_iter().collect();
@@ -362,7 +362,7 @@ impl Lanes<'_> {
         self.steps.by_lane.map_or_else(shared, Batched::mapped)
     }
 
-    /// Returns the rows of a buffer that the loop returns, arranged so that each lane's own rows come first.
+    /// Selects the rows of a buffer that the loop returns, and moves each lane's own rows to the front.
     fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Result<Batched, Failed> {
         let buffer = &self.scan.buffers[number];
         if buffer.start == Start::Full {

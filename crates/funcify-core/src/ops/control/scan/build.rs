@@ -7,7 +7,7 @@ use super::infer::UNTIL_FIX;
 use super::*;
 use crate::tree;
 
-/// The options of [`scan_with`] and of its derivative.
+/// The options of a [`scan_with`] loop and of its derivatives.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -73,8 +73,8 @@ impl ScanOptions {
 
     /// Truncates backpropagation through time: only the last `steps` executed steps are differentiated.
     ///
-    /// Everything before these steps is treated as a constant. Rows of the sequences that are read only by earlier
-    /// steps have a gradient of zero. So does the initial carry, if any earlier steps ran. Captured values receive only
+    /// Everything before these steps is treated as a constant. Rows of the sequences that only earlier steps read have
+    /// a gradient of zero. The same holds for the initial carry, if any earlier steps ran. Captured values receive only
     /// the contributions of the last steps. Cotangents of earlier rows of the ys are ignored. If `steps` is 0, all
     /// gradients are zero. A loop that runs at most `steps` steps is differentiated in full.
     ///
@@ -209,7 +209,7 @@ struct OpenLoop<'a> {
     steps: Dim,
     count: Option<Value>,
     init: Vec<(String, Value)>,
-    /// The sequences, with the looped axis moved to the front.
+    /// The sequences, with the scanned axis moved to the front.
     sequences: Vec<(String, Value)>,
     trace: BodyTrace,
     /// The parameters of the body: the rows of the sequences, followed by the carries.
@@ -282,7 +282,7 @@ impl<'a> OpenLoop<'a> {
     }
 }
 
-/// Moves the looped axis of a sequence to the front.
+/// Moves the scanned axis of a sequence to the front. Records an error in the open trace if the sequence has no axes.
 #[track_caller]
 pub(super) fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_failed() {

@@ -4,7 +4,7 @@ use super::*;
 use crate::graph::KnownSizes;
 
 impl Scan {
-    /// Like [`has_all_rows_given`](Scan::has_all_rows_given), but assumes no known sizes.
+    /// Calls [`has_all_rows_given`](Scan::has_all_rows_given) without any known sizes.
     #[doc(hidden)]
     pub fn has_all_rows(&self, operands: &[&TensorType]) -> bool {
         self.has_all_rows_given(operands, &KnownSizes(&Sizes::new()))

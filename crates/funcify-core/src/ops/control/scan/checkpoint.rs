@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Selects the residuals that a loop saves for the backward pass.
+/// A policy that selects the residuals that a loop saves for the backward pass.
 ///
 /// The backward pass recomputes everything else, so a policy does not change values. The only exceptions are policies
 /// with segments, which change the order of summation over the steps.
@@ -18,7 +18,8 @@ use std::fmt;
 ///
 /// For the executed branch of a `cond` or `switch`, [`SaveDots`](CheckpointPolicy::SaveDots) and
 /// [`SaveAll`](CheckpointPolicy::SaveAll) save the values that they select in the branch. `SaveCostly` acts like
-/// `SaveAll` if the backward pass is one program. With the other policies, the backward pass runs the branch again.
+/// `SaveAll` unless the gradient is computed [step by step](crate::GradOptions::stepwise). With the other policies, the
+/// backward pass runs the branch again.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -60,8 +61,9 @@ pub enum CheckpointPolicy {
     Segments(usize),
     /// Saves states at several levels of nested segments, the longest segments first. For example, `[256, 32]` saves
     /// the state before every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps.
-    /// Each level runs all steps one more time. With `l` levels, the number of saved states for `n` steps can be as low
-    /// as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic in `n`.
+    /// Each additional level runs every step once more. With `l` levels, the number of saved states for `n` steps can
+    /// be as low as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic in
+    /// `n`.
     Levels(Vec<usize>),
     /// Chooses the policy for each loop: `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. Among
     /// the policies that save at most this many bytes for the loop, chooses the one that recomputes the least. If none
@@ -73,7 +75,8 @@ pub enum CheckpointPolicy {
 }
 
 impl CheckpointPolicy {
-    /// Returns the segment lengths, in steps, from the outermost level to the innermost.
+    /// Returns the segment lengths, in steps, from the outermost level to the innermost, or an empty slice if the
+    /// policy has no segments.
     pub(crate) fn levels(&self) -> &[usize] {
         match self {
             CheckpointPolicy::Segments(steps) => std::slice::from_ref(steps),

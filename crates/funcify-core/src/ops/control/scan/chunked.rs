@@ -6,7 +6,7 @@ use crate::graph::at_site;
 use crate::tree;
 use crate::vmap::{inline, trace_lane};
 
-/// The options of [`map_with`]: the number of rows in a chunk, and the axis of the rows.
+/// The options of [`map_with`]: the number of rows in a chunk, the axis of the rows, and the checkpoint policy.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -31,8 +31,8 @@ impl MapOptions {
         MapOptions::default()
     }
 
-    /// Processes chunks of this many rows. This is faster than one row at a time, and needs less memory than all rows
-    /// at once. Results do not change.
+    /// Processes the rows in chunks of `rows` rows. This is faster than processing one row at a time, and needs less
+    /// memory than processing all rows at once. The results do not change.
     pub fn chunk(mut self, rows: usize) -> Self {
         self.chunk = Some(rows);
         self
@@ -57,7 +57,7 @@ impl MapOptions {
 ///
 /// With chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks. The
 /// remaining rows form a smaller chunk. If the number of rows is symbolic, the number of chunks is computed at run
-/// time, and the last chunk is padded with copies of the last row. In that case, the body runs on the last row more
+/// time, and an incomplete last chunk is padded with copies of the last row. The body then runs on the last row more
 /// than once.
 ///
 /// ```
@@ -167,7 +167,7 @@ fn counted_chunks(
     ys.into_iter().map(|y| Ok(join_chunks(y, &Dim::from(chunk))?.slice(0, Dim::from(0)..rows.clone()))).collect()
 }
 
-/// Merges the axis of the chunks with the axis of the rows.
+/// Merges the axis of the chunks with the axis of the rows in a chunk.
 pub(super) fn join_chunks(chunks: Value, chunk: &Dim) -> Result<Value, Failed> {
     let shape = chunks.checked()?.shape();
     Ok(chunks.reshape(shape.without(0).with_dim(0, shape[0].clone() * chunk)))

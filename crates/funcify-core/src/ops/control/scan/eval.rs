@@ -86,7 +86,8 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     Ok(outputs)
 }
 
-/// Returns a row, or the error for a violation of scan-c5 if the row is not an initial row and no step has written it.
+/// Returns a row of a buffer, or the error for a violation of scan-c5 if the row is not an initial row and no step has
+/// written it.
 fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: usize, row: usize) -> Result<HostTensor> {
     rows.get(&row).cloned().ok_or_else(|| Scan::missing_row(&context.at, index, row))
 }

@@ -19,7 +19,7 @@ use super::*;
 /// ```
 #[derive(Clone, Debug)]
 pub enum Bound {
-    /// A bound that the input sizes determine.
+    /// A constant, or a dimension that the input sizes determine.
     Dim(Dim),
     /// A bound that the program computes at run time.
     Value(Value),
@@ -56,7 +56,8 @@ impl Bound {
 /// the range is empty, returns `init`.
 ///
 /// The bounds are dimensions, or integer scalars of the same type. If both are dimensions, `i` is an i64, and it is an
-/// error at run time if `upper` is less than `lower`. Otherwise, `i` has the type of the scalars.
+/// error at run time if `upper` is less than `lower`. If this is already known when the loop is built, the range counts
+/// as empty instead. If a bound is a scalar, `i` has the type of that scalar.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -106,8 +107,8 @@ pub fn fori_loop<C: Tree>(
     carry
 }
 
-/// Returns the number of integers from `lower` to `upper - 1`, or 0 if `upper` is less than `lower`, so that unsigned
-/// bounds do not underflow.
+/// Returns the number of integers from `lower` to `upper - 1`, or 0 if `upper` is less than `lower`. Unsigned bounds do
+/// not underflow.
 #[track_caller]
 fn range_length(lower: Value, upper: Value) -> Value {
     upper.maximum(lower) - lower

@@ -15,10 +15,11 @@
 //!
 //! - A buffer becomes a full buffer G with the same rows. Initially, G is the cotangent of the final buffer. A backward
 //!   step reads `G[t+k]`, the cotangents of the rows written in step `t`, for k in `writes`. It then sets `G[t+k] := (k
-//!   in writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`, because an overwritten
-//!   row does not contribute to later results. For a growing buffer, only the cotangents of its initial rows are used
-//!   after the loop, so the zeros are not written. In PyTensor's reversed coordinates, the backward buffer of a sit-sot
-//!   has reads (0, 1) and writes (1), exactly as in PyTensor's `L_op`.
+//!   in writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for each k in `reads` or `writes`. Here, `d(read k)` is
+//!   the cotangent of the row that the forward step read at offset k. The first term is 0 for rows that the forward
+//!   step wrote, because overwritten rows do not contribute to later results. For a growing buffer, only the cotangents
+//!   of its initial rows are used after the loop, so the backward step does not write the zeros. In PyTensor's reversed
+//!   coordinates, the backward buffer of a sit-sot has reads (0, 1) and writes (1), exactly as in PyTensor's `L_op`.
 //! - A buffer that no step reads becomes a sequence, which holds the cotangent of its trace.
 //! - A sequence with one tap becomes a nit-sot, whose trace is padded with zeros. A sequence with several taps becomes
 //!   a full buffer that accumulates sums.
@@ -112,14 +113,13 @@ struct BackwardLayout {
     arguments: Vec<BackwardRead>,
     /// The sources of the saved values of the forward body.
     residuals: Vec<(ValueId, BackwardRead)>,
-    /// For each buffer, the sequence or buffer that holds its cotangent.
+    /// For each forward buffer, the location of its cotangent.
     buffers: Vec<BufferCotangent>,
-    /// For each carry, the backward carry that holds its cotangent.
+    /// For each forward carry, the index of the backward carry that holds its cotangent, or `None` if it has none.
     carries: Vec<Option<usize>>,
-    /// For each sequence with several taps, the backward buffer that accumulates its cotangents, and that buffer's
-    /// offsets.
+    /// For each sequence whose cotangents a backward buffer accumulates, the index and the offsets of that buffer.
     sums: Vec<Option<(usize, Vec<usize>)>>,
-    /// For each invariant, the backward carry that accumulates its cotangents.
+    /// For each invariant, the index of the backward carry that accumulates its cotangents, or `None` if it has none.
     invariants: Vec<Option<usize>>,
 }
 
@@ -153,7 +153,7 @@ impl Draft {
     }
 }
 
-/// Marks the cotangents that a backward step computes.
+/// Flags that mark the cotangents that a backward step computes.
 #[derive(Default)]
 struct Found {
     buffers: Vec<bool>,
@@ -515,7 +515,7 @@ fn cotangent_of(name: &str) -> String {
 }
 
 /// Returns the buffer G for a forward buffer. G reads the rows that the forward step wrote, followed by the rows that
-/// the forward step read. G writes the rows that the forward step read. If the forward buffer is a full one, G also
+/// the forward step read. G writes the rows that the forward step read. If the forward buffer is a full buffer, G also
 /// writes zeros to the rows that the forward step wrote.
 fn backward_buffer(buffer: &Buffer) -> Buffer {
     let union = |first: &[usize], second: &[usize]| -> Vec<usize> {

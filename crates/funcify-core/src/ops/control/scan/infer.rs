@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The fix for an `until` that is not a boolean scalar.
+/// The suggested fix for an `until` value that is not a boolean scalar.
 pub(super) const UNTIL_FIX: &str = "compare, and reduce with `any(..)` or `all(..)`";
 
 pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
@@ -81,7 +81,7 @@ fn check_body_arity(scan: &Scan, at: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Checks the number of steps (scan-c6).
+/// Checks that an operand for the number of steps is an integer scalar, and that the number is not negative (scan-c6).
 fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<()> {
     if let Some(ty) = operand {
         if !ty.dtype.is_int() || ty.rank() != 0 {
@@ -99,7 +99,8 @@ fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<
     Ok(())
 }
 
-/// Checks the `until` result and its symbol (scan-c6).
+/// Checks that the `until` result is a boolean scalar, and that the number of steps does not contain the symbol that
+/// `until` binds (scan-c6).
 fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     let (Some(symbol), Some(result)) = (&scan.until, result) else { return Ok(()) };
     let ty = scan.body.output_type(result);
@@ -177,7 +178,7 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
     Ok(())
 }
 
-/// Checks scan-c7, and returns the number of the buffer's rows that the loop returns.
+/// Checks scan-c7, and returns how many of the buffer's rows the loop returns.
 pub(super) fn returned_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
     let Returned::Last(count) = buffer.returned else {
         return Ok(rows);
@@ -201,7 +202,7 @@ fn row_of(at: &Place, name: &str, ty: &TensorType) -> Result<TensorType> {
     })
 }
 
-/// Checks that the type of a carry or of a written row is the expected one (scan-c4).
+/// Checks that a parameter or a result of the body has the expected type (scan-c4).
 fn check_equal(at: &Place, name: &str, expected: &TensorType, found: &TensorType) -> Result<()> {
     if expected == found {
         return Ok(());

@@ -31,8 +31,9 @@
 //! - **scan-c8** with gradient truncation `k`, reverse mode treats everything before the last `k` executed steps as
 //!   constant. Values and forward-mode tangents do not change.
 //!
-//! Offsets are taps minus the smallest tap of all reads and writes, so they are never negative. The names sit-sot,
-//! mit-sot, ... exist only in the text form and in errors. A single code path handles all kinds of buffers.
+//! The offsets of a sequence or a buffer are its taps minus the smallest of these taps, so they are never negative. The
+//! names sit-sot, mit-sot, ... exist only in the text form and in errors. A single code path handles all kinds of
+//! buffers.
 //!
 //! Operands, in order: the number of steps, if it is an operand; the sequences; the initial rows of the buffers that
 //! have any; the initial carries; the invariants. Parameters of the body: the rows read from each sequence, the rows
@@ -184,9 +185,9 @@ pub struct Scan {
     pub until: Option<Symbol>,
     /// `true` if `t` runs in descending order (scan-c2).
     pub reverse: bool,
-    /// The sequences.
+    /// The sequences, whose rows the steps read.
     pub sequences: Vec<Sequence>,
-    /// The buffers.
+    /// The buffers, whose rows the steps write.
     pub buffers: Vec<Buffer>,
     /// The number of carries.
     pub carries: usize,
@@ -321,7 +322,7 @@ impl Scan {
     }
 
     /// Returns the range of a buffer's rows that the loop returns when the loop's last `left_out` steps did not run
-    /// (scan-c6, scan-c7). `rows` is the number of rows that the buffer has after all steps.
+    /// (scan-c6, scan-c7). `rows` is the number of rows that the buffer would have after all steps.
     pub fn returned_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
         let present = match (buffer.start, self.reverse) {
             (Start::Full, _) => 0..rows,

@@ -6,7 +6,7 @@ use super::*;
 /// The assumed value of each size symbol, used to estimate memory.
 const ASSUMED_SIZE: usize = 1024;
 
-/// The maximum number of segment levels that are tried for a budget.
+/// The maximum number of segment levels that [`CheckpointPolicy::Budget`] may choose.
 const MAX_LEVELS: u32 = 4;
 
 impl Scan {
@@ -97,7 +97,7 @@ fn assumed_bytes(ty: &TensorType) -> usize {
     ty.shape.dims().iter().map(assumed_size).fold(ty.dtype.size(), usize::saturating_mul)
 }
 
-/// Returns the value of a dimension if each symbol has the assumed size.
+/// Returns the value of a dimension in which each symbol has the size [`ASSUMED_SIZE`].
 fn assumed_size(dim: &Dim) -> usize {
     let mut sizes = Sizes::new();
     dim.symbols().into_iter().for_each(|symbol| sizes.set(symbol, ASSUMED_SIZE));

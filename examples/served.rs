@@ -1,4 +1,4 @@
-//! The README's program: trains a layer on sequences, and serves it one step at a time.
+//! The first program of the serving page: trains a layer on sequences, and serves it one step at a time.
 
 use candle_core::{DType, Device, Module, Tensor};
 use candle_nn::{AdamW, Optimizer, VarBuilder, VarMap};

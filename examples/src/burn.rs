@@ -23,7 +23,7 @@ impl<M: Module> Adam<M> {
         Ok(loss.into_scalar::<f64>())
     }
 
-    /// Updates the parameters once with the stored gradients.
+    /// Updates the parameters with the stored gradients and this learning rate, and discards the gradients.
     pub(crate) fn update(&mut self, rate: f64) -> Result<()> {
         if let Some(gradients) = self.gradients.take() {
             self.module = self.adam.step(rate, self.module.clone(), gradients);

@@ -77,7 +77,7 @@ impl Seeded {
     }
 }
 
-/// The Adam optimizer over variables.
+/// The Adam optimizer of a model, with the gradients for its next update.
 pub(crate) struct Adam {
     adam: AdamW,
     gradients: Option<GradStore>,
@@ -95,7 +95,7 @@ impl Adam {
         Ok(loss.to_dtype(DType::F64)?.to_scalar()?)
     }
 
-    /// Updates the variables once with the stored gradients.
+    /// Updates the variables with the stored gradients and this learning rate, and discards the gradients.
     pub(crate) fn update(&mut self, rate: f64) -> Result<()> {
         self.adam.set_learning_rate(rate);
         Ok(self.gradients.take().map_or(Ok(()), |gradients| self.adam.step(&gradients))?)

@@ -23,7 +23,7 @@ use crate::graphs::{chunked_loss, clamp_invalid, derivatives, early_stopping, rn
 use crate::models::{adding, burn_model, characters, clamping, large_vocabulary, neural_ode, nile};
 use crate::training::Comparison;
 
-/// Counts the allocated bytes that `--compare` reports.
+/// The global allocator, which counts the bytes that `--compare` reports.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
@@ -97,7 +97,7 @@ pub(crate) enum Framework {
     Burn(::burn::tensor::Device),
 }
 
-/// The settings of an example.
+/// The settings of a model example, and the comparisons that it has measured.
 pub(crate) struct Run {
     framework: Framework,
     quick: bool,
@@ -127,7 +127,8 @@ impl Run {
 }
 
 fn main() -> ExitCode {
-    // A handwritten loop records a graph as deep as its sequence is long, and Candle frees such graphs recursively.
+    // This thread needs a large stack: a handwritten loop records a graph as deep as its sequence is long, and Candle
+    // frees such a graph recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| examples(&Arguments::parse()));
     match all.map(|thread| thread.join()) {
         Ok(Ok(Ok(true))) => ExitCode::SUCCESS,

@@ -20,7 +20,7 @@ const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 pub(crate) enum Loop {
     /// funcify's plug-in, which runs the loop as a single op of the framework's autodiff.
     Plugin,
-    /// A loop over the framework's ops, whose autodiff records every op of every step.
+    /// A loop written with the framework's ops. The framework's autodiff records every op of every step.
     Own,
 }
 
@@ -51,7 +51,7 @@ pub(crate) trait Training {
 #[derive(Clone, Copy)]
 pub(crate) struct Schedule {
     pub(crate) steps: usize,
-    /// The peak learning rate. The schedule is a linear warmup over the first 5 % of the steps, with a cosine decay to
+    /// The peak learning rate. The schedule is a linear warmup over the first 5 % of the steps, and a cosine decay to
     /// zero.
     pub(crate) rate: f64,
 }
@@ -171,7 +171,7 @@ pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     for (example, backend, Comparison { plugin, own }) in rows {
         let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);
         let time = format!("{} | {} | {:.2}", duration(time), duration(of_own), of_own / time);
-        // The memory of GPUs is not counted.
+        // The counter does not see GPU memory, so the cells of `burn-wgpu` are empty.
         let [memory, of_own] = [plugin, own].map(|cost| cost.bytes as f64 / 1e6);
         let memory = match backend.as_str() {
             "burn-wgpu" => "| | ".to_string(),

@@ -33,8 +33,8 @@ fn assert_success(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Checks that training half of the steps, saving a checkpoint, and training the other half in a new process agrees bit
-/// for bit with uninterrupted training.
+/// Runs the command `resume`, which checks that training in two halves, with a checkpoint in between, agrees bit for
+/// bit with uninterrupted training.
 #[test]
 fn it_resumes_exactly() {
     for framework in ["candle", "burn"] {

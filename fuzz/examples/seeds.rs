@@ -1,4 +1,4 @@
-//! Writes the seed texts of the target `text` to the folder `fuzz/corpus/text`.
+//! Writes the seed texts of the fuzz target `text` to the folder `fuzz/corpus/text`.
 
 use std::path::Path;
 

@@ -24,7 +24,7 @@ pub mod toy;
 pub mod training;
 pub mod wrong;
 
-/// Builds a graph. Panics if it is invalid.
+/// Builds a graph. Panics if the graph is invalid.
 #[track_caller]
 pub fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -13,7 +13,7 @@ use funcify_candle::{Candle, Differentiable};
 /// The number of elements of a state.
 pub const WIDTH: usize = 3;
 
-/// Builds a recurrent loop, `h = tanh(w h + x)`. Its loss is the sum of all states plus the sum of the squares of the
+/// Builds a recurrent loop, `h = tanh(w h + x)`. Its loss is the mean of all states plus the sum of the squares of the
 /// last state.
 pub fn graph() -> Graph {
     let built = Graph::build("recurrent", |g| {
@@ -33,7 +33,7 @@ pub fn sequence(steps: usize) -> Vec<f32> {
     (0..steps * WIDTH).map(|index| (index as f32 * 0.37).sin()).collect()
 }
 
-/// A function that maps the weights to the loss and its gradient, using the `backward` of a framework.
+/// A function that maps the weights to the loss and its gradient, computed with the `backward` of a framework.
 pub type Step = Arc<dyn Fn(&[f32]) -> (f32, Vec<f32>) + Send + Sync>;
 
 /// Returns a training step for each device, with the device's name. The loop runs `steps` steps.

@@ -1,5 +1,5 @@
-//! Tests that the cell of a Burn module can be traced into a graph, which is then trained on Burn with `backward()` and
-//! on Candle.
+//! Traces the cell of a Burn module into a graph, trains it on Burn with `backward()` and on Candle, and checks that
+//! the losses agree.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::nn::{Linear, LinearConfig};
@@ -56,7 +56,7 @@ fn a_cell_of_burn_is_trained_on_burn_and_on_candle() {
     let program = traced.graph().to_string();
     assert!(program.contains("f32[T,2,3]"), "{program}");
 
-    // Candle runs the graph with the current weights.
+    // Candle runs the forward and backward graphs, and the test updates the weights.
     let count = (2 * 4) as f32;
     let backward = traced.graph().vjp(funcify::derivative::Wrt::Floats, GradOptions::new()).unwrap();
     let backward = Function::compile(&backward, &Candle::cpu()).unwrap();

@@ -6,8 +6,8 @@ use funcify::{GradOptions, Graph, HostTensor, cond, evaluate};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
-/// Checks the results against the reference evaluator. Returns whether the backend compiles the whole graph into a
-/// single instruction.
+/// Checks the results of a graph on a backend against the reference evaluator. Returns whether the backend compiles the
+/// whole graph into a single instruction.
 fn is_whole<B: Backend>(graph: &Graph, backend: &B, inputs: &[HostTensor]) -> bool {
     let function = Function::compile(graph, backend).unwrap();
     let (found, expected) = (function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());
@@ -44,8 +44,8 @@ fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     }
 }
 
-/// Checks that a `cond` whose branches contain a matrix product runs from the host, because the library computes all
-/// matrix products.
+/// Checks that the host chooses the branch of a `cond` that contains a matrix product. Such a `cond` is not compiled,
+/// because the tensor library computes all matrix products.
 #[test]
 fn a_choice_with_products_runs_from_the_host() {
     let graph = Graph::build("products", |g| {

@@ -140,8 +140,8 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
     check(&Burn::flex());
 }
 
-/// Tests bool tensors with bytes other than 0 and 1, in the first call for a size and in later calls, which only run
-/// the compiled program.
+/// Tests bool tensors with bytes other than 0 and 1, in the first call for a size and in later calls, which reuse the
+/// compiled program.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let graph = built("count", |g| {

@@ -266,7 +266,7 @@ fn a_composition_has_loops_and_custom_ops_of_its_own() {
         for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
             let executable = backend.compile(&graph, options(strategy)).unwrap();
             let results = executable.call(&inputs);
-            // The composition's loops are part of Candle's and Burn's programs, and cannot be unrolled.
+            // Candle's and Burn's programs include the composition's loops, which cannot be unrolled.
             match (strategy, results) {
                 (LoopStrategy::Unroll, Err(Error::StepCountNotStatic { .. })) => {}
                 (_, results) => assert_close(backend.name(), &results.unwrap(), &expected),

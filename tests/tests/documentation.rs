@@ -74,8 +74,8 @@ fn the_gradient_is_what_the_program_prints() {
     assert_eq!(blocks("docs/derivatives.md", "```text"), [gradient.to_string().trim_end()]);
 }
 
-/// Checks that the lines on each side of a diff on these pages occur, in order, in the tested code before or after the
-/// change.
+/// Checks the diffs in the documentation: the lines on each side must occur, in order, in the tested code before or
+/// after the change.
 #[test]
 fn the_changes_of_existing_models_are_those_that_are_tested() {
     let candle = ["before", "after"].map(|file| read(&format!("crates/funcify-candle/tests/drop_in/{file}.rs")));
@@ -104,7 +104,7 @@ fn occurs_in(change: &str, side: char, code: &str) -> bool {
     all && count > 0
 }
 
-/// Checks that the backends page shows the composition of this package's op, which other tests compile in loops.
+/// Checks that the backends page shows the composition of `softplus`, which other tests compile in loops.
 #[test]
 fn the_composition_is_that_of_the_tests() {
     let shown = &blocks("docs/backends.md", "```rust,ignore")[0];

@@ -61,7 +61,7 @@ fn numbers(count: usize) -> HostTensor {
     HostTensor::from_vec((1..=count).map(|number| number as f64).collect(), [count]).unwrap()
 }
 
-/// Returns the sum of the numbers up to `count`, by calling the function `cumsum`.
+/// Calls a compiled `cumsum` on the numbers from 1 to `count`, and returns their sum.
 fn sum_to(function: &Function<Reference>, count: usize) -> f64 {
     function.call_host(&[numbers(count), HostTensor::scalar(0f64)]).unwrap()[0].get(0).as_f64()
 }
@@ -138,7 +138,8 @@ fn a_static_input_is_compiled_in() {
     }
 }
 
-/// Tests a `switch` on one static input, next to a loop whose number of steps is another static input.
+/// Checks that a program is compiled for each value of the static input of a `switch`, but not for each value of the
+/// static input that is a loop's number of steps.
 #[test]
 fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     let graph = built("model", |g| {
@@ -156,8 +157,8 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     assert_eq!(function.counts(), CompileCounts { made: 2, reused: 3 });
 }
 
-/// Tests three loops on a backend that unrolls by default: one with a static number of steps, one with an early exit,
-/// and one over the rows that the second loop returns.
+/// Tests three loops on a backend that unrolls the loops that it cannot compile: one with a static number of steps, one
+/// with an early exit, and one over the rows that the second loop returns.
 #[test]
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_static() {
     let graph = |dtype: &str| {
@@ -165,7 +166,7 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
             let xs = g.input("xs", format!("{dtype}[T]").as_str());
             let limit = g.input("limit", format!("{dtype}[]").as_str());
             let zero = limit.zeros_like();
-            // The engine does not compile this op on half types.
+            // The engine does not compile `nextafter` on half types.
             let same = |x: funcify::Value| if dtype == "f16" { x.nextafter(x) } else { x };
             let (_, sums) = scan(zero, xs, |sum, x| (sum + same(x), sum + x));
             let (_, cut) = scan_until(zero, sums, |_, x| (same(x), x, x.gt(limit)));

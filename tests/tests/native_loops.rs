@@ -1,4 +1,4 @@
-//! Tests that a step of a native loop allocates no more often than a step of the handwritten loop.
+//! Compares the number of allocations in a step of a native loop with that in a step of the same loop written by hand.
 
 use allocation_counter::measure;
 use burn::backend::Dispatch;

@@ -32,7 +32,8 @@ fn arguments() -> Vec<HostTensor> {
     vec![xs.into(), [0.1f64, -0.2].into(), 0.9f64.into()]
 }
 
-/// Runs the recurrence with both loop strategies, and compares the results with the expected ones.
+/// Runs the recurrence on a backend, unrolled and as a native loop, and compares the results with the reference
+/// evaluator.
 #[track_caller]
 fn check_runs_on(backend: impl Backend) {
     let graph = recurrence();

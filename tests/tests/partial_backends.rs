@@ -91,7 +91,7 @@ fn a_wrong_kernel_of_a_partial_backend_fails() {
     assert_eq!(status(step("both", |c, x| c * x.sin())), Status::Needs);
 }
 
-/// Checks that a backend without a kernel for a custom op needs the ops of the op's composition.
+/// Checks that `needs` lists the ops of a custom op's composition if the backend has no kernel for the custom op.
 #[test]
 fn a_custom_op_needs_its_composition() {
     let graph = Graph::build("smooth", |g| softplus(g.input("x", "f64[2]"), 2)).unwrap();

@@ -31,7 +31,8 @@ fn numbers(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// Builds `h = tanh(x w + h u)`. The product `x w` precedes the loop, and the weights `v` map states to outputs.
+/// Builds the recurrent network `h = tanh(x w + h u)`. The product `x w` is computed before the loop, and the weights
+/// `v` map states to outputs.
 fn network() -> Graph {
     built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
@@ -41,7 +42,8 @@ fn network() -> Graph {
     })
 }
 
-/// Builds `h = tanh(x w + h a)`, where each stream has its own `a`, and `v` maps states to outputs.
+/// Builds the recurrent network `h = tanh(x w + h a)`, where each stream has its own `a`, and `v` maps states to
+/// outputs.
 fn streams() -> Graph {
     built("streams", |g| {
         let [xs, h, a] = [g.input("xs", "f64[T,B,3]"), g.input("h", "f64[B,2]"), g.input("a", "f64[B,2]")];
@@ -111,7 +113,7 @@ fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: Comp
 }
 
 /// Checks that the steps agree with the program on the whole sequence: bit for bit with the option `whole`, and
-/// otherwise up to the different rounding of the library's products and functions.
+/// otherwise up to rounding differences in the tensor library's products and functions.
 #[test]
 fn steps_have_the_numbers_of_the_sequence() {
     fn check<B: Backend>(backend: &B) {
@@ -130,7 +132,8 @@ fn steps_have_the_numbers_of_the_sequence() {
     on_every_backend!(check);
 }
 
-/// Checks that a step computes an output that is also the next state only once, and returns the same tensor for both.
+/// Checks that a step computes a value only once if it is both an output and the next state, and returns the same
+/// tensor for both.
 #[test]
 fn outputs_that_are_one_value_are_one_tensor() {
     let graph = built("both", |g| {

@@ -20,8 +20,8 @@ fn cases_with_loops() -> &'static [Case] {
     CASES.get_or_init(|| cases().collect())
 }
 
-/// Runs the suite on a backend with a fault. A single mode is enough, because the interpreter runs loops in only one
-/// way.
+/// Runs the suite on a backend with a fault, and returns the results that are failures. A single mode is enough,
+/// because the interpreter runs loops in only one way.
 fn failures(fault: Fault) -> Vec<CaseResult> {
     let subject = Subject {
         name: format!("{fault:?}"),

@@ -8,7 +8,8 @@ use crate::{Outcome, check, root};
 
 /// The path of the table.
 const TABLE: &str = "tests/models/DIFFERENCES.md";
-/// The compared models, each with its test, the test's name for the comparison, and its name in the table.
+/// The compared models. Each has a test, the name under which the test records its differences, and a name in the
+/// table.
 const MODELS: [(&str, &str, &str); 11] = [
     ("mamba", "mamba", "candle-transformers `mamba`"),
     ("mamba2", "mamba2", "candle-transformers `mamba2`"),
@@ -23,7 +24,7 @@ const MODELS: [(&str, &str, &str); 11] = [
     ("rnn", "BiRnn", "burn-nn `BiRnn`"),
 ];
 
-/// Runs the tests of all models and writes the table.
+/// Runs the tests of all models and writes the table. Returns `false` if a test fails.
 pub(crate) fn write() -> Outcome {
     let notes = std::env::temp_dir().join(format!("funcify-differences-{}", std::process::id()));
     let noted = notes.to_string_lossy().into_owned();

@@ -72,7 +72,7 @@ pub struct Place {
     /// The text form of the op and of the lines before it in the graph. For a text that does not parse, the excerpt is
     /// the line at fault, followed by a line with a caret that points at the error.
     pub excerpt: Vec<String>,
-    /// The file that contains the text, if any.
+    /// The path of the file that contains the text, if the text was read from a file.
     pub file: Option<String>,
 }
 

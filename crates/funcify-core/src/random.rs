@@ -1,13 +1,13 @@
 //! Random numbers as values of a program, drawn by a counter-based generator. All backends produce the same numbers.
 //!
 //! A key is an ordinary value of type `u32[2]`. It can be an input or the carry of a loop, and `vmap` can map over it.
-//! Each function takes a key, and returns the same numbers for the same key. To get independent numbers, split a key,
-//! and use each of the new keys only once.
+//! Each function that draws numbers takes a key, and returns the same numbers for the same key. To get independent
+//! numbers, split a key, and use each of the new keys only once.
 //!
 //! The bits are identical to those of JAX, for Threefry keys with the default `jax_threefry_partitionable` and 64-bit
 //! types enabled. The distributions use JAX's formulas: `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667,
-//! 0.9785799, 0.33229148 in both. For a tensor of keys, `u32[.., 2]`, the results have the same leading axes as the
-//! keys.
+//! 0.9785799, 0.33229148 in both libraries. For a tensor of keys, `u32[.., 2]`, the results have the same leading axes
+//! as the keys.
 //!
 //! ```
 //! # extern crate funcify_core as funcify;
@@ -160,7 +160,7 @@ pub fn uniform(
 /// ```
 #[track_caller]
 pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
-    // `low` is the smallest float greater than -1, because `erfinv` is infinite at -1.
+    // `low` is the smallest float greater than -1, because `erf_inv` is infinite at -1.
     let low = match dtype {
         DType::BF16 => -1.0 + 2f64.powi(-8),
         DType::F16 => -1.0 + 2f64.powi(-11),
@@ -228,8 +228,8 @@ pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     -(-uniform(key, shape, dtype, smallest_normal, 1.0).log()).log()
 }
 
-/// Samples indices (i64) from the softmax of `logits` along an axis. The axis is removed. `key` is a single key of type
-/// `u32[2]`.
+/// Samples i64 indices along an axis, with the softmax of `logits` as their probabilities. The result does not have
+/// this axis. `key` is a single key of type `u32[2]`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -329,7 +329,7 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     let scaled = |bits: Value, exponent: i32| bits.cast(dtype) * 2f64.powi(exponent);
     match dtype {
         DType::F32 => scaled(bits(key, shape) >> 9, -23),
-        // JAX uses only the low bits of the word: 16 bits for f16, and 8 bits for bf16.
+        // JAX uses only the low bits of each word: 16 bits for f16, and 8 bits for bf16.
         DType::F16 => scaled((bits(key, shape) & 0xffff) >> 6, -10),
         DType::BF16 => scaled((bits(key, shape) & 0xff) >> 1, -7),
         DType::F64 => {
@@ -349,7 +349,7 @@ fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
         return x % divisor;
     }
-    // `x >> 1` is a nonnegative i64. Twice the quotient of `x >> 1` is the quotient of `x`, or one less.
+    // `x >> 1` is a nonnegative i64. Twice the quotient of `x >> 1` equals the quotient of `x`, or is one less.
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);

@@ -95,7 +95,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
     Ok(concrete.outputs()?)
 }
 
-/// Adds an op to the open trace. Replaces its symbolic sizes with numbers.
+/// Adds an op to the open trace, with its symbolic sizes replaced by numbers, and evaluates it.
 fn run_op(
     op: &Op,
     node: &Node,
@@ -162,7 +162,7 @@ fn run_associative(
     (0..op.leaves).map(leaf).collect()
 }
 
-/// Runs the steps of a scan in the same order as the reference evaluator.
+/// Adds the steps of a scan to the open trace, in the order in which the reference evaluator runs them.
 fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let (places, at) = (scan.operands(), node.place());
     if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {

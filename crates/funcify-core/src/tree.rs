@@ -136,7 +136,7 @@ pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
     })
 }
 
-/// Rebuilds a structure with the given results, or with failed values after an error.
+/// Rebuilds a structure with the given results, or with failed values if `results` is an error.
 pub(crate) fn rebuild_or_failed<T: Tree>(tree: &T, results: Result<Vec<Value>, Failed>) -> T {
     rebuild(tree, &results.unwrap_or_default())
 }
@@ -208,8 +208,8 @@ impl<K: Ord + Clone + AsRef<str>, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
-/// Calls a macro with the tuples of one to twelve elements: `(A 0)`, `(A 0, B 1)`, and so on. Each element consists of
-/// a type parameter and an index.
+/// Calls a macro with a description of each tuple of one to twelve elements: `(A 0)`, `(A 0, B 1)`, and so on. An
+/// element is described by its type parameter and its index.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_tuples {

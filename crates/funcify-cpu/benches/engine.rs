@@ -1,10 +1,11 @@
 //! Benchmarks whole loops and kernels: `cargo bench -p funcify-cpu [-- loops kernels planning dispatch plain avx2]`.
 //!
-//! Without arguments, it times loops and kernels on the widest instruction set. `planning` times the planning of
-//! programs, and `dispatch` runs a loop for use with a profiler.
+//! Without arguments, the benchmark times loops and kernels on the widest instruction set. `plain` and `avx2` select
+//! another instruction set, `planning` times the planning of programs, and `dispatch` runs a loop for use with a
+//! profiler.
 //!
-//! It prints the minimum and the median of many runs. For loops, it also prints the minimum CPU time, which is less
-//! sensitive to other load on the machine.
+//! For kernels, it prints the minimum of many runs. For loops, it prints the minimum and the median, and the minimum
+//! CPU time, which is less sensitive to other load on the machine.
 
 mod kernels;
 
@@ -82,8 +83,8 @@ fn loops(machine: Machine) {
     }
 }
 
-/// Measures the time to compile the programs of the conformance suite, and the time to plan the rewritten programs that
-/// contain loops.
+/// Measures the times to compile the programs of the conformance suite, and to plan the rewritten programs that contain
+/// loops. Prints the longest ones.
 fn planning() {
     let (mut in_all, mut planned) = (Vec::new(), Vec::new());
     for case in funcify_conformance::all_cases().unwrap_or_default() {

@@ -23,9 +23,9 @@ use funcify_body::machine::Machine;
 
 /// A program or a loop that is compiled for the sizes of its operands. Several threads may call it concurrently.
 ///
-/// All floats have the same element type, [`dtype`](Engine::dtype): the widest float type of the program. Narrower
-/// floats are converted to this type exactly, and booleans to 1 and 0. Integers are converted exactly, or keep their
-/// own type.
+/// All floats have the same element type, [`dtype`](Engine::dtype): the widest float type of the program, and at least
+/// f32. Narrower floats are converted to this type exactly, and booleans to 1 and 0. Integers are converted exactly, or
+/// keep their own type.
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,
@@ -149,7 +149,8 @@ impl Elements<'_> {
         }
     }
 
-    /// Converts the elements to a tensor library's booleans: `true` for each element that is not 0.
+    /// Converts the elements, which must be floats or `u8`, to a tensor library's booleans: `true` for each element
+    /// that is not 0.
     pub fn to_bools<B: From<bool>>(&self) -> Vec<B> {
         match self {
             Elements::F32(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
@@ -159,7 +160,7 @@ impl Elements<'_> {
     }
 }
 
-/// The executors of a plan, for either element type.
+/// The executors of a plan whose floats have type f32 or f64.
 pub enum AnyExecutors {
     F32(Executors<f32>),
     F64(Executors<f64>),
@@ -312,8 +313,9 @@ impl Engine {
         &self.plan.results
     }
 
-    /// Converts a tensor of any type to the elements of an operand. Returns `None` if it contains an integer that is too
-    /// large for the engine's element type.
+    /// Converts a tensor to the elements of an operand. Returns `None` if the operand is held as floats and the tensor
+    /// contains an integer that is too large, or if the operand is held as integers and the tensor has another element
+    /// type.
     pub fn elements(&self, operand: usize, tensor: &HostTensor) -> Option<Elements<'static>> {
         let dtype = self.dtype();
         if self.plan.types[0][operand] != Type::Float {
@@ -353,9 +355,8 @@ impl Engine {
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
     }
 
-    /// Runs the engine. It polls `stop` between steps, and ends the call early when `stop` returns `true`. It rejects
-    /// the call ([`Outcome::Refused`]) if a loop without a bound runs more steps than the element type can count
-    /// exactly.
+    /// Runs the engine. Polls `stop` between steps, and ends the call early when `stop` returns `true`. Rejects the
+    /// call ([`Outcome::Refused`]) if a loop without a bound runs more steps than the element type can count exactly.
     pub fn call(
         &self,
         operands: &[Elements<'_>],

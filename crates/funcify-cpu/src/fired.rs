@@ -10,7 +10,7 @@ macro_rules! transformations {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Transformation { $($variant,)* }
 
-        /// The names of the planner's transformations. For tests.
+        /// The names of all transformations, in the order of their declaration. For tests.
         #[doc(hidden)]
         pub const TRANSFORMATIONS: &[&str] = &[$($name,)*];
     };
@@ -58,7 +58,7 @@ transformations! {
 }
 
 thread_local! {
-    /// The set of transformations applied to plans of this thread, as a bit mask.
+    /// The set of transformations that were applied in this thread, as a bit mask.
     static FIRED_IN_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -71,13 +71,13 @@ impl Fired {
         self.0 |= 1 << transformation as u64;
     }
 
-    /// Adds the transformations of this plan to the set of the thread.
+    /// Adds this plan's transformations to the set of those applied in this thread.
     pub(crate) fn count(self) {
         FIRED_IN_THREAD.set(FIRED_IN_THREAD.get() | self.0);
     }
 }
 
-/// Returns the names of the transformations applied to this thread's plans, and clears the set. For tests.
+/// Returns the names of the transformations that were applied in this thread since the previous call. For tests.
 #[doc(hidden)]
 pub fn take_fired() -> Vec<&'static str> {
     let fired = FIRED_IN_THREAD.take();

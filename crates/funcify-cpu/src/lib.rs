@@ -19,14 +19,15 @@
 //!
 //! # Implementation
 //!
-//! A `Plan` describes everything that a call does: regions of memory, loops, and instructions over rows and lanes.
-//! The instruction set is documented in `plan`. An `Executor` checks a plan, owns its scratch memory, and runs it on
+//! A `Plan` describes everything that a call does: regions of memory, loops, and instructions over rows and lanes. The
+//! instruction set is documented in `plan`. An `Executor` checks a plan, owns the scratch memory, and runs the plan on
 //! the caller's slices. The kernels, in `kernels`, are compiled for each instruction set of `Machine`.
 //!
-//! To read the code, start with `plan` (the plan, and the check that it stays within its memory). Continue with `run`
-//! (loops and threads), `body` (innermost loops), `views` (the memory that is visible to one thread) and `kernels`.
+//! To read the code, start with `plan` (the plan, and the check that its instructions stay within their regions).
+//! Continue with `run` (loops and threads), `body` (innermost loops), `views` (the memory that is visible to one
+//! thread) and `kernels`.
 //!
-//! **Invariant:** an instruction allocates nothing. **Invariant:** results do not depend on the number of threads.
+//! **Invariant:** no instruction allocates memory. **Invariant:** results do not depend on the number of threads.
 
 #![forbid(unsafe_code)]
 

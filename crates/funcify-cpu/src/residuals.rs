@@ -1,5 +1,5 @@
-//! Compiles the forward and backward programs of a framework's op, with residuals in the memory layout of the planned
-//! loops.
+//! Compiles the forward and backward programs of an op for the autograd of a framework, with residuals in the memory
+//! layout of the planned loops.
 
 use funcify_core::derivative::{BackwardInput, GradOptions, Pullback, Wrt};
 use funcify_core::error::{Error, Place, Result, Site};
@@ -24,9 +24,9 @@ pub struct DerivativePrograms<B: Backend> {
 }
 
 impl<B: Backend> DerivativePrograms<B> {
-    /// Compiles the programs that compute the gradients of the inputs marked in `wrt`. Omits inputs without a
-    /// differentiable path to a result, and returns `None` if no input remains. The memory layout of the residuals is
-    /// optimised for arguments of the given sizes.
+    /// Compiles the forward program of a graph, and the backward program that computes the gradients of the inputs
+    /// marked in `wrt`. Omits inputs without a differentiable path to a result, and returns `None` if no input remains.
+    /// The memory layout of the residuals is optimised for arguments of the given sizes.
     ///
     /// # Errors
     /// Returns the errors of [`Graph::pullback`] and of [`Function::compile_with`].
@@ -82,13 +82,14 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
 /// Changes the memory layout of the residuals that a forward program passes to a backward program: uses the layout in
 /// which the loops of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose
 /// the residuals. The change is safe, because no other code reads them. The first `outputs` outputs of the forward
-/// graph are the graph's own and keep their layout. For other sizes, the programs compute the same values.
+/// graph are the results of the original graph, and keep their layout. The programs also support other sizes, and
+/// compute the same values as before.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));
     let arguments: Vec<TensorType> =
         inputs.zip(arguments).map(|(input, sizes)| input.with_shape(sizes.as_slice())).collect();
-    // The call itself reports invalid arguments.
+    // Invalid arguments are reported when the program is called.
     let Ok(sizes) = bind_sizes(&at, &pullback.forward, &arguments) else { return Ok(pullback) };
     let innermost = innermost_axes(&pullback.forward, &sizes);
     if innermost[outputs..].iter().all(Option::is_none) {

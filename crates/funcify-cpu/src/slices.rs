@@ -160,8 +160,9 @@ impl OnSlices {
     /// ```
     ///
     /// # Errors
-    /// Returns `Type` if the number, lengths or element type of the slices are wrong, or if an argument has an element
-    /// that its type cannot represent. For example, 300.5 is not a `u8`, 2 is not a `bool`, and -0.0 is neither.
+    /// Returns [`Error::Type`] if the number, lengths or element type of the slices are wrong, or if an argument has an
+    /// element that its type cannot represent. For example, 300.5 is not a `u8`, 2 is not a `bool`, and -0.0 is
+    /// neither.
     #[track_caller]
     pub fn call<T: Number>(&self, inputs: &[&[T]], results: &mut [&mut [T]]) -> Result<()> {
         let site = Site::caller();
@@ -203,7 +204,7 @@ fn is_negative_zero(number: f64) -> bool {
     number == 0.0 && number.is_sign_negative()
 }
 
-/// Checks the number of slices and their lengths.
+/// Checks that there is one slice for each slot, and that each slice has the length of its slot.
 fn check_lengths(
     place: impl Fn() -> Place,
     kind: &str,

@@ -22,7 +22,7 @@ fn a_call_allocates_nothing() {
         plans::running_sum(100, 40, 20),
         plans::running_sum_of_one(1000),
     ];
-    // All calls run on the only thread of a rayon pool. This thread owns the queues of the pool.
+    // All calls run on the only thread of a rayon pool, so no call hands its work over to another thread.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     pool.install(|| {
         for workload in &workloads {

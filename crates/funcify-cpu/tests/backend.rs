@@ -1,5 +1,5 @@
-//! Tests the guarantees of the `cpu` backend: it compiles a loop or reports why not, loops can be cancelled, and their
-//! results are bit-identical regardless of what else runs concurrently.
+//! Tests the guarantees of the `cpu` backend: it compiles a loop or reports why it cannot, loops can be cancelled, and
+//! their results are bit-identical regardless of what else runs concurrently.
 
 mod numbers;
 
@@ -14,7 +14,8 @@ use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
 use numbers::{assert_near, built, inputs as inputs_of, numbers, sizes, traced};
 
-/// Builds the recurrent network `h <- tanh(x W + h U + b)` over T steps and B rows, with the gradients of a loss.
+/// Builds a graph that computes a loss of the recurrent network `h <- tanh(x W + h U + b)` over T steps and B rows, and
+/// the gradients of this loss.
 fn network() -> Graph {
     let forward = built("network", |g| {
         let [x, h] = [g.input("x", "f32[T,B,3]"), g.input("h", "f32[B,3]")];
@@ -42,8 +43,8 @@ fn loops_and_their_gradients_are_compiled() {
     }
 }
 
-/// The products of all steps of a strip become one instruction. The same applies to the remaining steps after the last
-/// full strip, and to the first step.
+/// For each weight, one instruction sums the products of all steps of a strip. The same applies to the remaining steps
+/// after the last full strip, and to the first step.
 #[test]
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
@@ -135,8 +136,8 @@ fn integers_are_numbers_of_the_plan() {
     }
 }
 
-/// A loop reads rows of a table at indices that it computes and clamps. Some of the indices come from `argmax` of rows
-/// with equal maxima or with NaN.
+/// Tests loops that read a table at computed indices, which are clamped if they are out of range, and loops that
+/// compute `argmax` of rows with equal maxima or with NaN.
 #[test]
 fn positions_are_computed_and_taken() {
     let table = numbers(&[6, 4], 12);
@@ -173,8 +174,8 @@ fn positions_are_computed_and_taken() {
     }
 }
 
-/// The state is a histogram, and each lane reads it at its own index. Gathering clamps indices that are out of range,
-/// and scattering skips them.
+/// The state is a histogram, and each lane updates and reads the histogram at its own index. Gathering clamps indices
+/// that are out of range, and scattering skips them.
 #[test]
 fn elements_are_gathered_and_scattered() {
     for (axis, mode) in (0..2).flat_map(|axis| ScatterMode::ALL.map(|mode| (axis, mode))) {
@@ -200,7 +201,7 @@ fn elements_are_gathered_and_scattered() {
     compiled(&one, &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
-/// Integers that floats cannot represent exactly have a type of their own, in which they wrap on overflow.
+/// The plan holds integers that floats cannot represent exactly in an integer type, in which they wrap on overflow.
 #[test]
 fn integers_beyond_the_floats_are_compiled() {
     let doubled = |dtype: DType| {
@@ -302,7 +303,8 @@ fn a_loop_without_end_is_stopped() {
     assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
 }
 
-/// A term that does not depend on the divided axis is added to a sum over that axis only once, not in every part.
+/// If a term that does not depend on the axis that the plan divides into parts is added to a sum over this axis, the
+/// plan must add the term only once, not in every part.
 #[test]
 fn what_all_parts_have_is_added_once() {
     let graph = built("layer", |g| {
@@ -329,7 +331,8 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
             let (zeros, zero) = (x.index(0, 0).zeros_like(), decay.zeros_like());
             let start = ((zeros, zero), (zero, zeros));
             let (((_, total), (other, _)), states) = scan(start, x, |((h, total), (other, all)), x| {
-                // This sum over the divided axis comes first in the program, but the analysis recognises it last.
+                // This sum over the axis that the plan divides comes first in the program, but the analysis of that
+                // axis recognises it last.
                 let other = other + all.sum(0);
                 let all = all + h;
                 let h = (h * decay + x).tanh();
@@ -350,8 +353,9 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
     }
 }
 
-/// Several totals start from the same number. The analysis recognises some of them as sums over the divided axis only
-/// in a late iteration, whatever value it assumes for a total at first.
+/// Several totals start from the same number. Some of them are sums over the axis that the plan divides into parts, but
+/// the analysis of that axis recognises this only in a late iteration, regardless of its initial assumption about the
+/// totals.
 #[test]
 fn totals_that_start_from_one_number_are_divided() {
     let graph = built("totals", |g| {
@@ -455,14 +459,14 @@ fn engine(graph: &Graph, may_refuse: bool) -> Result<Engine, Declined> {
     Engine::compile(whole, Division::Worthwhile, Machine::detect())
 }
 
-/// Calls an engine with scalars. Returns `true` if the engine rejects them.
+/// Calls an engine with scalars. Returns `true` if the engine rejects the call.
 fn is_refused(engine: &Engine, scalars: &[(f64, DType)]) -> bool {
     let arguments: Vec<_> = scalars.iter().map(|(x, dtype)| Elements::of_numbers([*x].into_iter(), *dtype)).collect();
     matches!(engine.call(&arguments, &|| false).unwrap(), Outcome::Refused)
 }
 
-/// If the counter of a loop without a bound exceeds the integers that the plan represents, the loop stops and the call
-/// is rejected.
+/// If the counter of a loop without a bound exceeds the integers that the plan can represent exactly, the loop stops
+/// and the call is rejected.
 #[test]
 fn endless_counting_is_refused() {
     let graph = built("endless", |g| {
@@ -476,7 +480,7 @@ fn endless_counting_is_refused() {
     }
 }
 
-/// If a first loop sets the rejection flag, a second loop that ends normally does not clear it.
+/// If one loop sets the rejection flag, a later loop that ends normally does not clear the flag.
 #[test]
 fn endless_counting_is_refused_whatever_ends_after_it() {
     let graph = built("loops", |g| {

@@ -7,7 +7,7 @@ use funcify::memory::set_memory_budget;
 use funcify::{Error, Graph, HostTensor, ScanOptions, scan_with};
 use funcify_cpu::Cpu;
 
-/// A second call with the same signature takes the fast path, and must check the budget like the first one.
+/// A second call with the same signature takes a fast path, which must also check the budget.
 #[test]
 fn a_smaller_budget_holds_for_the_next_call() {
     let graph = Graph::build("rows", |g| {

@@ -18,7 +18,7 @@ fn backends() -> Vec<Cpu> {
     backends
 }
 
-/// Asserts that the results agree and that the loops are compiled.
+/// Asserts that the loops of a graph are compiled, and that the results agree with the reference evaluator.
 #[track_caller]
 fn agrees(graph: Graph, inputs: &[HostTensor]) {
     for cpu in backends() {
@@ -31,7 +31,7 @@ fn agrees(graph: Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Asserts that the results agree, even if the loops are not compiled.
+/// Asserts that the results of a graph agree with the reference evaluator, even if the loops are not compiled.
 #[track_caller]
 fn agrees_somehow(graph: Graph, inputs: &[HostTensor]) {
     for cpu in backends() {
@@ -55,7 +55,7 @@ fn near(graph: &Graph, inputs: &[HostTensor], found: &[HostTensor]) {
     }
 }
 
-/// Returns small integers, whose sums are exact in any order.
+/// Returns a tensor of small integers, whose sums are exact in any order.
 fn whole(dtype: DType, shape: &[usize]) -> HostTensor {
     let mut number = 3u64;
     HostTensor::from_fn(dtype, shape, |_| {
@@ -78,7 +78,7 @@ fn functions_of_nan_are_nan() {
     agrees(graph, &[HostTensor::from([0.5f32, 0.25, 1.0]), xs]);
 }
 
-/// Processes a single number per step, because scalar machine code uses different instructions.
+/// Tests a loop that processes a single number per step, because its machine code uses scalar instructions.
 #[test]
 fn functions_of_one_nan_are_nan() {
     let graph = built("functions", |g| {
@@ -132,8 +132,8 @@ fn products_over_halves_are_infinite_where_a_half_is() {
     agrees(graph, &[xs.cast(DType::F16)]);
 }
 
-/// A running sum of ones that is rounded in each step stays at 2,048 in f16 and at 256 in bf16, but `cumsum` rounds
-/// only its results.
+/// A running sum of ones that is rounded in each step stops growing at 2,048 in f16 and at 256 in bf16, but `cumsum`
+/// rounds only its results.
 #[test]
 fn running_sums_of_halves_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
@@ -349,7 +349,7 @@ fn loops_that_end_early_read_joined_rows() {
     }
 }
 
-/// Each step selects rows along the divided axis, at indices that are known only at run time.
+/// Each step selects rows along the axis that the plan divides into parts, at indices that are known only at run time.
 #[test]
 fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     let graph = built("chosen", |g| {
@@ -392,7 +392,7 @@ fn shares_of_a_sum_may_be_larger_than_the_sum() {
     }
 }
 
-/// If a partial sum were rounded to f16, it would be infinite.
+/// If the partial sum of a part were rounded to f16, it would be infinite.
 #[test]
 fn shares_of_a_sum_of_halves_are_not_rounded() {
     for dtype in [DType::F16, DType::BF16] {

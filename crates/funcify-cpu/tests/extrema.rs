@@ -1,6 +1,6 @@
 //! Tests gradients of loops that carry an extremum, or that compare a state with the values that determine it. The
-//! backward loop recomputes these values, possibly with a fused multiply-add, which rounds differently. It must
-//! therefore not compare the recomputed values with values of the forward loop.
+//! backward loop recomputes these values, possibly with a fused multiply-add, which rounds differently. The backward
+//! loop must therefore not compare the recomputed values with values of the forward loop.
 
 mod numbers;
 
@@ -33,14 +33,15 @@ const STEPS: [(&str, StepOf); 9] = [
     ("the first above the mean", |elements| select(elements.gt(elements.mean(1).unsqueeze(1)), elements, 0.0).sum(1)),
 ];
 
-/// Builds a loop whose next state is computed from elements, each of which is a product minus the state. The loop also
-/// returns the products and, if `is_compared` is set, a mask of the elements that equal the next state.
+/// Builds a loss of the results of a loop. In each step, the elements are `state * x - state`, and `step` computes the
+/// next state from them. The loop also returns the products `state * x` and, if `is_compared` is set, values that
+/// depend on which elements equal the next state.
 fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph {
     built("extrema", |g| {
         let [xs, start] =
             [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
         let (last, (states, products, masked)) = scan(start, xs, |state, x| {
-            // The inner loop forces the state to be held in its own memory.
+            // The inner loop forces the plan to store the state in separate memory.
             let state = while_loop_bounded(0, state, |_| constant(true), |state| state * 0.5).unsqueeze(1);
             let elements = state * x - state;
             let next = step(elements);
@@ -52,7 +53,7 @@ fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph
     })
 }
 
-/// Yields all combinations of step, dtype, number of elements per row, and `is_compared`.
+/// Returns all combinations of step, dtype, number of elements per row, and `is_compared`.
 fn all() -> impl Iterator<Item = ((&'static str, StepOf), DType, usize, bool)> {
     let types = [DType::F32, DType::F64].into_iter().flat_map(|dtype| [1, 4].map(|count| (dtype, count)));
     let programs = types.flat_map(|(dtype, count)| [false, true].map(|is_compared| (dtype, count, is_compared)));

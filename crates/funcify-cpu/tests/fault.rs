@@ -1,5 +1,5 @@
-//! If a backend reports a fault in its compiled code, the call returns an error. It does not fall back to another way
-//! of running the loop.
+//! Tests that a call returns an error if the backend reports a fault in its compiled code. The call must not fall back
+//! to another way of running the loop.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Tests loops that are compiled only at run time, because their number of steps or rows depends on values, because
-//! they end early, or because they have integer operands.
+//! Tests loops that are compiled only at run time, because their number of steps or rows depends on the values of
+//! inputs, because they end early, or because they have integer operands.
 
 mod numbers;
 
@@ -9,8 +9,8 @@ use funcify::scan_until_with;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers};
 
-/// Calls a program with each of the counts, and with `x`. Returns the number of events in each call. A compiled loop
-/// records a single event, and a loop that runs step by step records one per step.
+/// Calls a program once for each count, with the count and `x` as inputs. Returns the number of events in each call. A
+/// compiled loop records a single event, and a loop that runs step by step records one per step.
 fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     let events = counts.iter().map(|count| {

@@ -1,6 +1,6 @@
 //! Checks where plans write their results: a trace is written directly into its concatenation with other rows, and the
-//! next state overwrites the previous one. Also checks the layout of the residuals that the forward and backward plans
-//! of a framework's op share, tensors that bodies read side by side, and bodies that run in pieces.
+//! next state overwrites the previous one. Also checks the layout of the residuals that forward and backward plans
+//! share, concatenated tensors that fused bodies read in place, and fused bodies that run in pieces.
 
 use funcify::derivative::Pullback;
 use funcify::dispatch::{Declined, Function};
@@ -167,7 +167,7 @@ fn rotations_and_padding_are_read_in_place() {
     }
 }
 
-/// Large bodies run on all threads of the pool. The number of threads does not change the results.
+/// Large fused bodies run on all threads of the pool. The number of threads does not change the results.
 #[test]
 fn bodies_in_pieces_have_the_same_results() {
     for dtype in [DType::F32, DType::I32] {

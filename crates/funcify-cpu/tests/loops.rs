@@ -1,4 +1,4 @@
-//! Runs hand-written plans of whole loops, and compares the results with plain loops in f64.
+//! Runs hand-written plans of whole loops, and compares the results with those of plain loops in f64.
 
 #[allow(unreachable_pub, reason = "benches and other tests share these files")]
 mod plans;

@@ -31,7 +31,8 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
     (results.into_iter().map(numbers).collect(), programs.contains("Routine {"))
 }
 
-/// Asserts that interpreted code and machine code compute bit-identical results, divided and undivided.
+/// Asserts that interpreted code and machine code compute bit-identical results, whether or not the plan is divided
+/// into parts.
 fn agrees(graph: Graph, shapes: &[&[usize]]) {
     let graph = graph.rewritten();
     let inputs = inputs(shapes);

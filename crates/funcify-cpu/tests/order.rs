@@ -71,7 +71,8 @@ fn joined_rows_are_read_downward() {
     }
 }
 
-/// Concatenates the rows of two inputs, one of which has a single row.
+/// Concatenates the rows of two inputs, one of which has a single row. If `is_first` is set, the single row comes
+/// first.
 fn joined(g: &Builder, is_first: bool) -> Value {
     let [rows, one] = [g.input("rows", "f32[7,3]"), g.input("one", "f32[3]").unsqueeze(0)];
     concat(&if is_first { [one, rows] } else { [rows, one] }, 0)
@@ -263,7 +264,7 @@ fn views_of_a_state_are_read_before_the_next_state_is_there() {
     }
 }
 
-/// The next state is computed from elements of the state in another order. Nothing else reads the state.
+/// The next state is computed from the elements of the state, read in another order. Nothing else reads the state.
 #[test]
 fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     let steps: [fn(Value, Value) -> Value; 10] = [
@@ -296,7 +297,7 @@ fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     }
 }
 
-/// Both branches of a choice multiply by the same matrix. Neither branch may rely on the other one to have packed the
+/// Both branches of a choice multiply by the same matrix. Neither branch may rely on the other branch to pack the
 /// matrix.
 #[test]
 fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {

@@ -1,4 +1,4 @@
-//! Tests that the check rejects invalid plans, and that results do not depend on the number of threads.
+//! Tests that [`Plan::check`] rejects invalid plans, and that results do not depend on the number of threads.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "loops and benches share these files")]
 mod plans;
@@ -17,14 +17,14 @@ fn regions() -> (Plan, [Operand; 3]) {
     (plan, [x, y, scratch])
 }
 
-/// Returns the error of the check for a program with a single part.
+/// Returns the error of [`Plan::check`] for a plan that runs a program in a single part.
 fn refused(program: impl Fn([Operand; 3]) -> Vec<Node>) -> PlanError {
     let (mut plan, operands) = regions();
     plan.once(program(operands));
     plan.check::<f32>().expect_err("the check rejects the program")
 }
 
-/// Asserts that the check rejects a program with a message that contains `words`.
+/// Asserts that [`Plan::check`] rejects a program with a message that contains `words`.
 fn refuses(words: &str, program: impl Fn([Operand; 3]) -> Vec<Node>) {
     let error = refused(program);
     assert!(error.reason.contains(words), "{error}");

@@ -105,14 +105,14 @@ fn what_grows_is_bounded() {
             let counts = [10, 1_000, 10_000_000].map(|n| instructions(&graph, n));
             assert!(counts[0].is_ok() && counts[1].is_ok(), "{name}: {counts:?}\n{graph}");
             assert!(counts.iter().flatten().all(|count| *count <= MAX_INSTRUCTIONS), "{name}: {counts:?}");
-            // If an op would become too many instructions, the reference evaluator computes it where possible.
+            // If an op would require too many instructions, the reference evaluator computes it where possible.
             let is_bounded = counts[2].as_ref().map_or_else(|declined| declined.contains("instructions"), |_| true);
             assert!(is_bounded, "{name}: {counts:?}\n{graph}");
         }
     }
 }
 
-/// Generating random numbers also takes a single instruction. (A second instruction fills constants of more than a
+/// A single instruction generates all random numbers of a tensor. (A second instruction fills constants of more than a
 /// million elements.)
 #[test]
 fn random_numbers_are_one_instruction() {

@@ -67,7 +67,7 @@ fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]
     })
 }
 
-/// A running sum. Each step reads the sum of the previous step.
+/// A graph that computes a running sum and the squares of its elements. Each step reads the sum of the previous step.
 const RUNNING_SUM: &str = "fn @f(%xs: f32[4,2], %s: f32[2]) {
   %ys: f32[4,2], %last: f32[2] = scan @body {steps=4} {
     seq %x: f32[2] = %xs[t]
@@ -228,7 +228,7 @@ fn a_cast_of_a_share_as_a_share_of_the_cast() {
     rejects(graph, [plan(false), plan(true)], &["`FoldLanes", "last written by `Binary(NotEqual)`"]);
 }
 
-/// The sum of two inputs.
+/// A graph that computes the sum of two inputs.
 const SUM: &str = "fn @f(%x: f32[2], %y: f32[2]) {
   %z: f32[2] = add %x, %y
   return z=%z

@@ -1,5 +1,5 @@
-//! Compiles random programs and their gradients, undivided and in parts, and compares them with the reference
-//! evaluator.
+//! Compiles random programs and their gradients, undivided, in parts and as machine code, and compares their results
+//! with those of the reference evaluator.
 
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};

@@ -82,7 +82,7 @@ fn both_biases_of_a_sum_of_products_are_added() {
     }
 }
 
-/// A sum over the divided axis must be complete before a nonlinear op uses it.
+/// A sum over the axis that the plan divides into parts must be complete before a nonlinear op uses the sum.
 #[test]
 fn sums_over_parts_are_whole_before_they_are_used() {
     let uses: [fn(Value) -> Value; 4] = [

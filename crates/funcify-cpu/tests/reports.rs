@@ -1,11 +1,12 @@
-//! Tests reports: if a loop is not compiled, the report names the op that prevents compilation. It does not blame
-//! integers that the plan can represent.
+//! Tests reports: if a loop is not compiled, the report names the op that prevents compilation. The report does not
+//! blame integers that the plan can represent.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{DType, Graph, HostTensor, ScanOptions, Value, evaluate, scan_until_with, switch, while_loop};
 use funcify_cpu::Cpu;
 
-/// Builds a loop that decodes up to 50 tokens. `choose` selects each token from the logits.
+/// Builds a loop that decodes up to 50 tokens. `choose` selects each token from the logits. If `is_float` is set, the
+/// loop returns the tokens as floats.
 fn decoding(is_float: bool, choose: fn(Value) -> Value) -> Graph {
     let graph = Graph::build("decode", |g| {
         let (h, table, out) = (g.input("h", "f32[4]"), g.input("table", "f32[5,4]"), g.input("out", "f32[4,5]"));

@@ -7,7 +7,7 @@ use funcify::{DType, Error, Graph, HostTensor, Value, map, scan, scan_until};
 use funcify_cpu::OnSlices;
 use numbers::{built, numbers, traced};
 
-/// Smooths sequences, and counts the rows above a limit.
+/// Builds a program that smooths sequences, and counts the elements of each sequence that exceed a limit.
 fn smoothing() -> Graph {
     built("smoothing", |g| {
         let [start, xs] = [g.input("start", "f32[3]"), g.input("xs", "f32[T,3]")];
@@ -102,7 +102,8 @@ fn elements_that_a_type_does_not_have_are_named() {
     }
 }
 
-/// Passes the results of a program to the same program. The product of 0 and a negative integer must be 0, not -0.
+/// Passes a result of a program back to the program as an argument. The product of 0 and a negative integer must be 0,
+/// not -0.
 #[test]
 fn integers_that_are_given_may_be_passed_on() {
     let graph = built("products", |g| {

@@ -1,5 +1,5 @@
-//! Tests that a stepper on slices allocates nothing. Tests that apply to the steppers of every backend are in `tests`,
-//! at the root of the workspace.
+//! Tests that a stepper on slices allocates memory only in its first step. Tests that apply to the steppers of every
+//! backend are in the `tests` folder at the root of the workspace.
 
 use allocation_counter::measure;
 use funcify::stepped::Steppable;
@@ -9,7 +9,7 @@ use funcify_cpu::OnSlices;
 mod numbers;
 use numbers::{built, numbers, sizes, traced};
 
-/// Builds a network with a matrix product before the loop and another one after it.
+/// Builds a recurrent network with a matrix product before the loop and another one after it.
 fn network() -> Graph {
     built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
@@ -19,7 +19,7 @@ fn network() -> Graph {
     })
 }
 
-/// Returns the shape of a stepper's input, for 3 streams.
+/// Returns the shape of an input of the stepper's graph, for a batch of 3 sequences.
 fn shape(graph: &Graph, input: usize) -> Vec<usize> {
     graph.input_type(input).shape.value(&sizes(&[("B", 3)])).unwrap()
 }

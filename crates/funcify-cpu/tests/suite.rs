@@ -1,5 +1,5 @@
-//! Runs the conformance suite on the `cpu` backend. Every case passes, whether or not it is compiled, and the planner
-//! rejects unsupported ops by name.
+//! Runs the conformance suite on the `cpu` backend. Asserts that every case passes, whether or not the planner compiles
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ fn every_case_passes_compiled() {
     passes(Cpu::default(), all_cases().unwrap());
 }
 
-/// Runs the cases in reverse order. The plans are the same as in the test above, so each test finds proofs that the
-/// other has cached.
+/// Runs the cases in reverse order. The test above builds the same plans, so each test can reuse the proofs that the
+/// other one has cached.
 #[cfg(feature = "jit")]
 #[test]
 fn every_case_passes_as_machine_code() {
@@ -44,7 +44,8 @@ fn passes(cpu: Cpu, cases: Vec<Case>) {
     }
 }
 
-/// Asserts that every plan of this process was proved or validated on random inputs, and that no plan was faulty.
+/// Asserts that every plan that this process built was proved or validated on random inputs, that no plan was faulty,
+/// and that more than 99% of the provable plans were proved.
 fn all_are_checked() {
     let (counts, gaps) = (proof_counts(), proof_gaps());
     println!("plans: {counts:?}; not checked: {gaps:?}");
@@ -55,8 +56,8 @@ fn all_are_checked() {
     assert!(all > 1000 && proved * 100 > provable * 99, "{counts:?}");
 }
 
-/// Asserts that no plan has a fault, which would be a bug in the planner. `FUNCIFY_SHOW=1` prints the reasons why loops
-/// were not compiled.
+/// Asserts that no case fails with an internal error, which would be a bug in the planner. With `FUNCIFY_SHOW=1`, also
+/// prints why loops were not compiled.
 #[test]
 fn what_is_declined_has_a_reason() {
     prove_thoroughly();

@@ -14,7 +14,7 @@ const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
 /// Small integers, and integers at the limits of the dtypes.
 const EDGES: [i64; 15] = [0, 1, 2, 3, 5, 7, 31, 32, 63, 255, -1, -2, i32::MIN as i64, i32::MAX as i64, i64::MIN];
 
-/// Returns all pairs of edges, as two tensors.
+/// Returns all pairs of elements of [`EDGES`] as two tensors: the first elements of the pairs, and the second ones.
 fn pairs(dtype: DType) -> [HostTensor; 2] {
     let all = EDGES.len() * EDGES.len();
     let of = |which: fn(usize) -> usize| {
@@ -23,7 +23,7 @@ fn pairs(dtype: DType) -> [HostTensor; 2] {
     [of(|index| index / EDGES.len()), of(|index| index % EDGES.len())]
 }
 
-/// Asserts that a graph compiles as a whole, and computes the same values as the reference evaluator.
+/// Asserts that a graph is compiled as a whole, and that it computes the same values as the reference evaluator.
 #[track_caller]
 fn check(graph: &Graph, inputs: &[HostTensor]) {
     let expected = funcify::evaluate(graph, inputs).unwrap();
@@ -33,7 +33,7 @@ fn check(graph: &Graph, inputs: &[HostTensor]) {
         for rewrites in [CompileOptions::default().rewrites, None] {
             let options = CompileOptions { rewrites, ..CompileOptions::default() };
             let function = Function::compile_with(graph, &cpu, options).unwrap();
-            // Compares the debug output, in which NaN equals NaN.
+            // Compare the debug output, because NaN does not equal itself.
             assert_eq!(format!("{:?}", function.call_host(inputs).unwrap()), format!("{expected:?}"), "{graph}");
         }
     }
@@ -182,7 +182,7 @@ fn sorts_and_running_sums_run_inside_a_loop() {
     check(&graph.unwrap(), &[xs]);
 }
 
-/// The bodies run in several blocks, with streams that are broadcast, transposed and reversed.
+/// Tests fused bodies that run in several blocks, and read broadcast, transposed and reversed tensors.
 #[test]
 fn bodies_of_several_blocks() {
     let of = |shape: &[usize]| {
@@ -197,7 +197,7 @@ fn bodies_of_several_blocks() {
     check(&graph.unwrap(), &inputs);
 }
 
-/// Returns the nodes of the only loop in a plan.
+/// Plans a graph, and returns the nodes in the body of the plan's only loop.
 fn step_of(graph: &Graph) -> Vec<Node> {
     let planned = plan_graph(graph, &Sizes::new(), Division::Worthwhile, false).unwrap();
     let nodes = planned.plan.stages.iter().flat_map(|stage| &stage.programs).flatten();
@@ -225,8 +225,8 @@ fn a_chain_of_ops_is_one_body() {
     assert!(matches!(step[..], [Node::Fused(_)]), "the step is one body, which also writes the state: {step:?}");
 }
 
-/// The next value of each state depends on other states, and a step reads the states in a different order than it
-/// writes them.
+/// Tests loops in which the next value of a state depends on other states, or on the elements of the state in reverse
+/// order. A step must not overwrite an element that it still has to read.
 #[test]
 fn bodies_do_not_overwrite_what_they_still_read() {
     let of = |seed: i64| HostTensor::from_fn(DType::I64, &[30], |i| Scalar::Int(seed * (i[0] as i64 + 3) % 101));
@@ -264,7 +264,7 @@ fn bodies_do_not_overwrite_what_they_still_read() {
     }
 }
 
-/// Fused bodies compute ops on large tensors of floats, and their results agree with the reference evaluator.
+/// Tests that chains of ops on large float tensors are fused, and that the results agree with the reference evaluator.
 #[test]
 fn chains_of_large_floats_are_bodies() {
     for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::F64, 1e-13), (DType::F16, 4e-3), (DType::BF16, 3e-2)] {
@@ -274,7 +274,8 @@ fn chains_of_large_floats_are_bodies() {
     }
 }
 
-/// Compares a compiled reaction-diffusion loop over two fields with the reference evaluator.
+/// Compares the results of a compiled reaction-diffusion loop over two fields with the reference evaluator. With 64
+/// rows or more, also asserts that the step contains fused bodies.
 fn check_reaction(dtype: DType, tolerance: f64, rows: usize, cpu: &Cpu) {
     let field = HostTensor::from_fn(dtype, &[rows, 64], |i| Scalar::Float(((i[0] * 7 + i[1] * 3) % 11) as f64 / 8.0));
     let graph = Graph::build("reaction", |g| {
@@ -310,7 +311,8 @@ fn check_reaction(dtype: DType, tolerance: f64, rows: usize, cpu: &Cpu) {
     }
 }
 
-/// Batched products are loops over the batch, so the size of a plan does not depend on the batch size.
+/// The planner turns a batched product into a loop over the batch, so the size of the plan does not depend on the batch
+/// size.
 #[test]
 fn batched_products_are_loops() {
     let of = |shape: &[usize]| {
@@ -347,8 +349,8 @@ fn batched_products_are_loops() {
     }
 }
 
-/// The partial sums of a divided axis must be added up before the total is cast to a wider type, because the total
-/// wraps in the original type.
+/// If a plan divides the summed axis into parts, it must add up the partial sums before it casts the total to a wider
+/// type, because the total wraps in the original type.
 #[test]
 fn sums_wrap_before_they_are_cast() {
     type Read = fn(Value) -> Value;

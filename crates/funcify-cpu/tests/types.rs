@@ -1,4 +1,4 @@
-//! Tests programs with types other than the plan's float type: narrower floats, two float types, and random bits.
+//! Tests programs with types other than the plan's float type: narrower floats, floats of two types, and random bits.
 
 mod numbers;
 
@@ -8,8 +8,7 @@ use funcify::{DType, Graph, HostTensor, Value, apply, concat, constant, iota, ra
 use funcify_cpu::{Cpu, OnSlices};
 use numbers::{built, numbers};
 
-/// Asserts that the loops of a program are compiled and compute the same bits as the reference evaluator. Returns the
-/// results.
+/// Runs a program, and asserts that all its loops are compiled. Returns the results.
 fn compiled(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     let found = function.call_host(inputs).unwrap();
@@ -42,7 +41,7 @@ fn narrower_floats_are_rounded_by_each_op() {
     }
 }
 
-/// Positions count from 0, even if the range is too long to store as a constant of the plan.
+/// The values of `iota` count from 0, even if the range is too long to store as a constant of the plan.
 #[test]
 fn many_positions_count_from_0() {
     let graph = built("positions", |g| {
@@ -69,7 +68,7 @@ fn zeros_keep_their_signs() {
     same_bits(&graph, &[HostTensor::from([[1f32, 2.0, 3.0], [0.5, 1.0, 1.5]])]);
 }
 
-/// A scatter rounds each sum, even if a step updates an element twice.
+/// A scatter rounds the sum after each update, even if a step updates an element twice.
 #[test]
 fn narrower_floats_are_rounded_by_each_update() {
     for (dtype, large) in [(DType::F16, 2048f32), (DType::BF16, 256.0)] {
@@ -135,7 +134,7 @@ fn random_walks_are_compiled() {
     }
 }
 
-/// Uses several keys, more blocks than are computed at once, and a counter that overflows into its second word.
+/// Tests several keys, more blocks than the engine computes at once, and a counter that overflows into its second word.
 #[test]
 fn random_bits_of_several_keys_are_those_of_the_reference() {
     let bits = built("bits", |g| {
@@ -168,7 +167,7 @@ fn words_have_all_their_bits() {
     same_bits(&bits, &[random::host_key(7), numbers(&[3], 1)]);
 }
 
-/// Converts a word to bf16. If it were first rounded to f32, it would be halfway between two bf16 numbers.
+/// Casts a word to bf16. If the word were first rounded to f32, the result would be halfway between two bf16 numbers.
 #[test]
 fn words_are_rounded_once() {
     let graph = built("rounded", |g| {
@@ -183,7 +182,7 @@ fn words_are_rounded_once() {
     assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
 }
 
-/// Random words may be integers that floats cannot represent. Ops that use them as numbers must not round them.
+/// Random words may be integers that an f32 cannot represent. Ops that use them as numbers must not round them.
 #[test]
 fn numbers_of_words_are_not_rounded() {
     let graph = built("numbers", |g| {
@@ -193,7 +192,7 @@ fn numbers_of_words_are_not_rounded() {
             (sum + x, (sum * odd, random::bits(key, [2])))
         })
     });
-    // A shift by 0 bits keeps all bits of the second word.
+    // The shift by 0 bits keeps all bits of the second word.
     let shifted = built("shifted", |g| {
         let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
         scan(x.sum(0), x, |sum, x| {

@@ -1,26 +1,26 @@
-//! Tests that kernels, not the reference evaluator, compute ops that have no instruction, and that they return the same
-//! results as the reference evaluator.
+//! Tests that ops without an instruction run as kernels, not in the reference evaluator, and that the kernels return
+//! the same results as the reference evaluator.
 
 use funcify::dispatch::Function;
 use funcify::ops::{self, ConvOptions, Op};
 use funcify::prelude::*;
 use funcify_cpu::Cpu;
 
-/// Asserts that a graph compiles, that no op runs in the reference evaluator, and that the results are the same as
-/// those of the reference evaluator.
+/// Asserts that a graph is compiled, that no op falls back to the reference evaluator, and that the results equal those
+/// of the reference evaluator.
 #[track_caller]
 fn check(graph: &Graph, inputs: &[HostTensor]) {
     let expected = funcify::evaluate(graph, inputs).unwrap();
     for cpu in [Cpu::default(), Cpu::dividing_all()] {
         let function = Function::compile(graph, &cpu).unwrap();
-        // Compares the debug output, in which NaN equals NaN.
+        // Compare the debug output, because NaN does not equal itself.
         assert_eq!(format!("{:?}", function.call_host(inputs).unwrap()), format!("{expected:?}"), "{graph}");
         let report = function.report();
         assert!(report.fallback.is_empty() && report.declined.is_none(), "{report}");
     }
 }
 
-/// Returns small integers as elements of any dtype, so that sums are exact.
+/// Returns a tensor of small integers in the given dtype, so that sums are exact.
 fn numbers(dtype: DType, shape: &[usize]) -> HostTensor {
     let mut at = 0;
     HostTensor::from_fn(dtype, shape, |_| {
@@ -29,8 +29,8 @@ fn numbers(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Builds a loop over the rows of `x` that applies `step` to the sum of the row and the previous state. Also returns
-/// the input.
+/// Builds a loop over the rows of `x` that applies `step` to the sum of the row and the previous state. Returns the
+/// graph and its input.
 fn rows(dtype: DType, step: fn(Value) -> Value) -> (Graph, [HostTensor; 1]) {
     let x = numbers(dtype, &[5, 4, 6]);
     let graph = Graph::build("rows", |g| {

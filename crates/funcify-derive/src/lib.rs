@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, Index, parse_macro_input, parse_quote};
 
-/// Implements `Tree` for a struct, whose leaves are the leaves of its fields. The paths begin with the field name, or
-/// with the field index in a tuple struct.
+/// Implements `Tree` for a struct. The leaves of the struct are the leaves of its fields. The path of each leaf begins
+/// with the name of the field, or with its index in a tuple struct.
 ///
 /// Every type parameter must implement `Tree`. Enums and unions are rejected, because the structure of a program must
 /// not depend on values.
@@ -40,7 +40,7 @@ fn tree(mut input: DeriveInput) -> Result<TokenStream, Error> {
         }
         Fields::Unit => (quote!(), quote!(#name)),
     };
-    // Avoids warnings about unused arguments in a struct without fields.
+    // For a struct without fields, mark the arguments as used to avoid compiler warnings.
     let visits = if fields.is_empty() { quote!(let _ = (path, visit);) } else { visits };
     let ignored = fields.is_empty().then(|| quote!(let _ = next;));
     Ok(quote! {

@@ -11,11 +11,11 @@ use crate::number::{Functions, Number, Reach};
 #[derive(Clone, Copy, Debug)]
 pub struct Value(pub(crate) ir::Value);
 
-/// A mutable vector variable, which keeps its value between iterations.
+/// A mutable vector variable that keeps its value between iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Register(Variable);
 
-/// A pointer into a buffer, which may advance in each iteration.
+/// A pointer into a buffer that advances by a fixed stride, which may be 0, after each iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream(usize);
 
@@ -32,11 +32,12 @@ pub struct Builder<'f, T: Number> {
     pub(crate) ty: Type,
     pub(crate) lanes: usize,
     pub(crate) functions: Functions<T>,
-    /// The signatures of the functions that the code calls: with one operand, and with two.
+    /// The signatures of the callbacks with one operand and with two operands.
     pub(crate) signatures: [ir::SigRef; 2],
-    /// The stack slots that pass vector operands to called functions.
+    /// The stack slots that pass vector operands to callbacks.
     pub(crate) slots: Option<[StackSlot; 2]>,
-    /// The routine's arguments: the addresses of the streams, their strides in bytes, and the number of iterations.
+    /// The routine's arguments: the addresses of the streams, their strides in bytes, and the maximum number of
+    /// iterations.
     arguments: [ir::Value; 3],
     places: Vec<Variable>,
     reaches: Vec<Reach>,
@@ -104,7 +105,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.lanes
     }
 
-    /// Adds a stream. Must be called before [`begin`](Builder::begin).
+    /// Adds a stream. This method must be called before [`begin`](Builder::begin).
     pub fn stream(&mut self) -> Stream {
         let index = self.places.len();
         let place = self.function.declare_var(self.pointer);
@@ -115,14 +116,14 @@ impl<'f, T: Number> Builder<'f, T> {
         Stream(index)
     }
 
-    /// Adds a register with the initial value `value`. Must be called before [`begin`](Builder::begin).
+    /// Adds a register with the initial value `value`. This method must be called before [`begin`](Builder::begin).
     pub fn register(&mut self, value: Value) -> Register {
         let register = Register(self.function.declare_var(self.ty));
         self.set(register, value);
         register
     }
 
-    /// Begins the body of the loop. Operations added from now on run in each iteration.
+    /// Begins the body of the loop. Operations that are added after this call run in each iteration.
     pub fn begin(&mut self) {
         let body = self.function.create_block();
         self.function.ins().jump(body, &[]);
@@ -140,7 +141,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.def_var(register.0, value.0);
     }
 
-    /// Loads `len` elements, at an offset of `at` elements from the stream's current address. `len` must not exceed the
+    /// Loads `len` elements, starting `at` elements after the stream's current address. `len` must not exceed the
     /// number of lanes.
     pub fn load(&mut self, stream: Stream, at: usize, len: usize) -> Value {
         let place = self.stream_address(stream, at + len, false);
@@ -160,7 +161,7 @@ impl<'f, T: Number> Builder<'f, T> {
         Value(vector)
     }
 
-    /// Stores the first `len` elements of a value, at an offset of `at` elements from the stream's current address.
+    /// Stores the first `len` elements of a value, starting `at` elements after the stream's current address.
     pub fn store(&mut self, value: Value, stream: Stream, at: usize, len: usize) {
         let place = self.stream_address(stream, at + len, true);
         let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
@@ -174,13 +175,13 @@ impl<'f, T: Number> Builder<'f, T> {
         }
     }
 
-    /// Stores the first `len` elements of a register after the loop has ended, at an offset of `at` elements from the
-    /// stream's current address.
+    /// Stores the first `len` elements of a register when the loop has ended, starting `at` elements after the stream's
+    /// current address.
     pub fn store_after_loop(&mut self, register: Register, stream: Stream, at: usize, len: usize) {
         self.stored_after_loop.push((register, stream, at, len));
     }
 
-    /// Ends the loop in the middle of an iteration if the first lane of a value is 0.
+    /// Ends the loop at this point of an iteration if the first lane of a value is 0.
     pub fn end_unless(&mut self, value: Value) {
         let holds = self.is_not_zero(value);
         let further = self.function.create_block();
@@ -195,7 +196,7 @@ impl<'f, T: Number> Builder<'f, T> {
         Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
     }
 
-    /// Emits a test of whether the first lane is nonzero.
+    /// Emits a test that is true if the first lane of a value is nonzero.
     pub(crate) fn is_not_zero(&mut self, value: Value) -> ir::Value {
         let first = if self.lanes == 1 { value.0 } else { self.function.ins().extractlane(value.0, 0) };
         let zero = T::from(0).constant(&mut self.function);
@@ -210,7 +211,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.use_var(self.places[stream.0])
     }
 
-    /// Finishes the loop and the routine. Returns the range of elements that each stream may access.
+    /// Emits the end of the loop and the stores after it. Returns the range of elements that each stream may access.
     pub(crate) fn end(mut self, module: &impl Module) -> Vec<Reach> {
         let [_, steps, times] = self.arguments;
         if let Some(body) = self.body {
@@ -242,7 +243,7 @@ impl<'f, T: Number> Builder<'f, T> {
     }
 }
 
-/// Returns the byte offset of a stream's entry in the list of addresses or strides.
+/// Returns the byte offset of a stream's entry in the arrays of addresses and strides.
 fn entry(index: usize) -> i32 {
     (index * size_of::<usize>()) as i32
 }

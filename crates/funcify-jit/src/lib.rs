@@ -1,8 +1,8 @@
 //! Compiles loops over a few vectors to machine code at run time.
 //!
-//! If the body of a loop is a few dozen operations on numbers, an interpreter takes one to three nanoseconds per
-//! operation, most of which is spent waiting for values in memory. Machine code keeps the values in registers between
-//! iterations. [Cranelift](https://cranelift.dev) generates the code, which takes a few microseconds per operation.
+//! If the body of a loop consists of a few dozen operations on numbers, an interpreter takes one to three nanoseconds
+//! per operation, and spends most of this time waiting for values in memory. Machine code keeps the values in registers
+//! between iterations. [Cranelift](https://cranelift.dev) generates the code in a few microseconds per operation.
 //!
 //! A [`Builder`] records the operations of one iteration. The resulting [`Routine`] runs on slices:
 //!
@@ -35,8 +35,8 @@
 //!
 //! Read the modules in this order: `number` (element types, and functions that routines call), `builder` (building a
 //! loop), `operations` (arithmetic on vectors), `product` (a row times a matrix), `routine` (running the code, and the
-//! only unsafe code). **Invariant:** a routine accesses only elements within its buffers. This is checked before it
-//! runs.
+//! only unsafe code). **Invariant:** a routine accesses only elements within its buffers. [`Routine::run`] checks the
+//! bounds before it runs the code.
 
 mod builder;
 mod error;

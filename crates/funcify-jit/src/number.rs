@@ -1,11 +1,12 @@
-//! The element types of routines, the functions that routines may call, and the elements that streams may access.
+//! The element types of routines, the callbacks that routines may call, and the ranges of elements that streams may
+//! access.
 
 use cranelift_codegen::ir::{self, InstBuilder, Type, types};
 use cranelift_frontend::FunctionBuilder;
 
 /// An element type of routines: f32 or f64.
 pub trait Number: Copy + From<u8> + 'static {
-    /// A vector of 16 bytes.
+    /// An array that fills a 16-byte vector.
     type Vector: AsRef<[Self]> + AsMut<[Self]>;
     /// The number of lanes in a vector.
     const LANES: usize;
@@ -36,7 +37,7 @@ impl Number for f64 {
 }
 
 /// The callbacks that a routine may call. Their first argument selects the function to compute. The vector callbacks
-/// write the result to their first vector.
+/// overwrite their first vector with the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions<T: Number> {
     /// Computes a function with one operand, for routines with one lane.
@@ -50,7 +51,7 @@ pub struct Functions<T: Number> {
 }
 
 impl<T: Number> Functions<T> {
-    /// Placeholders, for routines that do not call functions. Each returns its first operand unchanged.
+    /// Placeholders for routines that call no functions. Each placeholder returns its first operand unchanged.
     pub const NONE: Self = {
         extern "C" fn unary<T>(_: u32, x: T) -> T {
             x

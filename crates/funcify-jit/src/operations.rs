@@ -22,9 +22,9 @@ pub enum Comparison {
     Less,
     /// x <= y.
     LessEqual,
-    /// x = y.
+    /// x == y.
     Equal,
-    /// x ≠ y.
+    /// x != y.
     NotEqual,
 }
 
@@ -46,7 +46,7 @@ operations! {
     neg(x) = fneg;
     /// Clears the sign bit, even if the number is NaN.
     abs(x) = fabs;
-    /// Returns the square root. It is NaN for negative numbers.
+    /// Returns the square root, or NaN for negative numbers.
     sqrt(x) = sqrt;
     /// Returns x + y.
     add(x, y) = fadd;
@@ -81,7 +81,7 @@ impl<T: Number> Builder<'_, T> {
         let larger = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
         let larger = self.choose(is_number, larger, x);
-        // If both values are zeros, `larger` is y. The maximum is -0 only if both are -0.
+        // If both values are zeros, `larger` is `y`. The bitwise AND keeps its sign bit only if `x` is negative, too.
         let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
         let rest = self.of_bits(rest);
         let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
@@ -98,7 +98,7 @@ impl<T: Number> Builder<'_, T> {
     }
 
     /// Applies an op to the bits of two values. For vectors, and on x86-64 also for scalars, the op works directly on
-    /// floating-point registers. Otherwise, the bits are moved to integer registers and back.
+    /// floating-point registers. Otherwise, the code moves the bits to integer registers and back.
     fn bitwise(
         &mut self,
         x: Value,
@@ -122,15 +122,15 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().splat(self.ty, one))
     }
 
-    /// Calls the routine's function with one operand (see [`Functions`](crate::Functions)). `which` selects the
-    /// function to compute.
+    /// Calls the routine's callback for functions of one operand (see [`Functions`](crate::Functions)). `which` selects
+    /// the function to compute.
     pub fn call_unary(&mut self, which: u32, x: Value) -> Value {
         let address = self.functions.unary_address(self.lanes);
         self.call_address(address, which, &[x])
     }
 
-    /// Calls the routine's function with two operands (see [`Functions`](crate::Functions)). `which` selects the
-    /// function to compute.
+    /// Calls the routine's callback for functions of two operands (see [`Functions`](crate::Functions)). `which`
+    /// selects the function to compute.
     pub fn call_binary(&mut self, which: u32, x: Value, y: Value) -> Value {
         let address = self.functions.binary_address(self.lanes);
         self.call_address(address, which, &[x, y])
@@ -189,10 +189,10 @@ impl<T: Number> Builder<'_, T> {
         Value(self.cast(self.ty, bits.0))
     }
 
-    /// Broadcasts `word` to all lanes of a vector of integers, which have the same width as a number.
+    /// Broadcasts `word` to all lanes of a vector of integers. Each integer has the same width as a number.
     pub fn word(&mut self, word: u64) -> Bits {
         let words = self.words();
-        // Cranelift requires the constant for a 32-bit word to be zero-extended.
+        // Cranelift requires 32-bit constants to be zero-extended.
         let word = if words.lane_bits() == 32 { i64::from(word as u32) } else { word as i64 };
         let one = self.function.ins().iconst(words.lane_type(), word);
         Bits(if self.lanes == 1 { one } else { self.function.ins().splat(words, one) })
@@ -225,7 +225,7 @@ impl<T: Number> Builder<'_, T> {
         Bits(self.function.ins().ushr(a.0, places))
     }
 
-    /// Returns the type of a vector of bits.
+    /// Returns the Cranelift type of [`Bits`].
     fn words(&self) -> ir::Type {
         self.ty.as_int()
     }

@@ -1,4 +1,4 @@
-//! Multiplies a row by a matrix, in a loop inside the body of the routine.
+//! Multiplies a row by a matrix, in a loop inside the body of the routine's loop.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value as IrValue};
@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, 
 use crate::builder::{Builder, Stream, Value, memory};
 use crate::number::Number;
 
-/// A matrix at the address of a stream. The loop must not write to it.
+/// A matrix at the current address of a stream. The routine must not write to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'m> {
     /// The stream whose current address is the address of the first element.
@@ -24,7 +24,7 @@ pub struct Matrix<'m> {
 #[derive(Clone, Debug)]
 pub struct RegisterRow {
     vectors: Vec<Value>,
-    /// The address of a copy in memory, if a product has made one.
+    /// The address of a copy of the row in memory, or `None` if no product has made one.
     copy: Option<IrValue>,
 }
 
@@ -35,15 +35,15 @@ impl RegisterRow {
     }
 }
 
-/// The number of rows that an iteration of the inner loop adds to each sum.
+/// The number of matrix rows that each iteration of the inner loop adds to each partial sum.
 const UNROLL: usize = 2;
 
 impl<T: Number> Builder<'_, T> {
     /// Adds the product of a row and a matrix to partial sums: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each
-    /// row k of the matrix, in order.
+    /// row `k` of the matrix, in order, and each group `v` of columns.
     ///
-    /// The sums and one element of the row should fit in the processor's vector registers. Some processors have only
-    /// 16 of them.
+    /// The sums and one element of the row should fit in the processor's vector registers. Some processors have only 16
+    /// vector registers.
     ///
     /// # Panics
     ///
@@ -67,8 +67,8 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Emits a loop of `rounds` iterations, each of which processes `UNROLL * SUMS` rows. Returns the address of the
-    /// first row that was not processed.
+    /// Emits a loop of `rounds` iterations, each of which processes `UNROLL * SUMS` rows of the matrix. Returns the
+    /// address of the first row that the loop does not process.
     fn add_rounds<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
@@ -102,7 +102,7 @@ impl<T: Number> Builder<'_, T> {
         }
         for k in 0..UNROLL * SUMS {
             // Cranelift may move this read-only load, but not out of the loop, because its address changes in each
-            // iteration. The load therefore stays after the writes to the copy.
+            // iteration. The load therefore stays after the stores to the copy of the row.
             let one = self.function.ins().load(T::TYPE, read_only(), elements, bytes(k) as i32);
             let x = Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) });
             let sums = sums.iter_mut().map(|sums| &mut sums[k % SUMS]);
@@ -119,8 +119,8 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// Adds the product of an element and a matrix row to the sums. The row starts `behind` elements after the address
-    /// `place`.
+    /// Adds the product of the element `x` and a row of the matrix to the sums. The row starts `behind` elements after
+    /// the address `place`.
     fn add_row<'s>(
         &mut self,
         sums: impl Iterator<Item = &'s mut Value>,
@@ -135,8 +135,8 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Forces values to be computed at this point instead of at their first use, so that the lifetimes of their
-    /// operands end here. To do so, stores the values in memory that nothing reads.
+    /// Forces values to be computed at this point instead of at their first use, by storing them in memory that is
+    /// never read. The registers of their operands can then be reused.
     pub fn compute(&mut self, values: &[Value]) {
         self.store_in_stack(values);
     }
@@ -154,7 +154,7 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// Returns the offset of the end of the matrix from the stream's address, in elements.
+    /// Returns the offset, in elements, from the stream's address to the end of the matrix.
     fn end_of(&self, matrix: Matrix<'_>) -> usize {
         let last = *matrix.columns.iter().max().expect("the caller passes at least one column");
         last + matrix.rows.saturating_sub(1) * matrix.pitch + self.lanes
@@ -162,7 +162,7 @@ impl<T: Number> Builder<'_, T> {
 }
 
 /// Returns the flags for loads from memory that does not change until the loaded values are used. Cranelift may move
-/// these loads to the uses of their values, which avoids spilling many values. It does not reorder other loads.
+/// such a load to the first use of its value, which reduces spilling. It does not reorder other loads.
 fn read_only() -> MemFlagsData {
     memory().with_readonly().with_can_move()
 }

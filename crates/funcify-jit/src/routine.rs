@@ -1,4 +1,4 @@
-//! Machine code, the memory that contains it, and the buffers that it accesses.
+//! Machine code, the memory that holds it, and the buffers that it accesses.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,17 +24,18 @@ pub struct Routine<T> {
     number: PhantomData<fn(T)>,
 }
 
-/// The signature of the code. The arguments are the addresses of the streams, the stride of each stream per iteration
-/// in bytes, and the maximum number of iterations. The result is the number of iterations that ran.
+/// The signature of a routine's machine code. The arguments are the addresses of the streams, the stride of each stream
+/// per iteration in bytes, and the maximum number of iterations. The result is the number of iterations that ran.
 type Code = unsafe extern "C" fn(*const *mut u8, *const isize, usize) -> usize;
 
-/// Memory that a routine accesses.
+/// A block of memory that a routine accesses.
 pub enum Buffer<'b, T> {
     /// A read-only slice.
     Read(&'b [T]),
     /// A writable slice.
     Write(&'b mut [T]),
-    /// Some columns of a writable matrix, whose rows are called units. The columns of a unit must be contiguous.
+    /// A view of some columns of a writable matrix. The rows of the view are called units, and the elements of a unit
+    /// must be contiguous.
     Columns(ArrayViewMut2<'b, T>),
 }
 
@@ -43,16 +44,16 @@ pub enum Buffer<'b, T> {
 pub struct Span {
     /// The index of the buffer.
     pub buffer: usize,
-    /// The index of the unit for a buffer of columns, and 0 otherwise.
+    /// The index of the unit in the first iteration. Ignored unless the buffer is [`Buffer::Columns`].
     pub unit: usize,
-    /// The index of the first element, within its unit for a buffer of columns, and within the buffer otherwise.
+    /// The index of the first element: within the unit for [`Buffer::Columns`], and within the slice for other buffers.
     pub at: usize,
-    /// The stride per iteration, in units for a buffer of columns, and in elements otherwise.
+    /// The stride per iteration: in units for [`Buffer::Columns`], and in elements for other buffers.
     pub step: isize,
 }
 
 impl<T: Number> Routine<T> {
-    /// Compiles the loop that `build` builds. The number of lanes must be 1 or [`Number::LANES`].
+    /// Compiles the loop that `build` adds to a [`Builder`]. The number of lanes must be 1 or [`Number::LANES`].
     pub fn new(lanes: usize, functions: Functions<T>, build: impl FnOnce(&mut Builder<'_, T>)) -> Result<Self, Error> {
         if lanes != 1 && lanes != T::LANES {
             return Err(Error::Lanes(lanes));
@@ -78,8 +79,8 @@ impl<T: Number> Routine<T> {
 }
 
 impl<T> Routine<T> {
-    /// Runs at most `times` iterations. `spans` holds the location of each stream, in order. Returns the number of
-    /// iterations that ran, which is less than `times` if the loop ended early.
+    /// Runs at most `times` iterations. `spans` holds the location of each stream, in the order in which the streams
+    /// were added. Returns the number of iterations that ran, which is less than `times` if the loop ended early.
     pub fn run(&self, buffers: &mut [Buffer<'_, T>], spans: &[Span], times: usize) -> Result<usize, Error> {
         if spans.len() != self.reaches.len() {
             return Err(Error::Bounds(spans.len().min(self.reaches.len())));
@@ -127,7 +128,7 @@ impl RawBuffer {
             Buffer::Columns(array) => {
                 let (units, columns) = array.dim();
                 let [pitch, side] = [array.strides()[0], array.strides()[1]];
-                // If the columns are not contiguous, sets their number to 0, so that every access is out of bounds.
+                // If the columns are not contiguous, set their number to 0, so that every access is out of bounds.
                 let columns = if side == 1 || columns <= 1 { columns } else { 0 };
                 let start = array.as_mut_ptr().cast();
                 return RawBuffer { start, units, columns, pitch, is_columns: true, may_be_written: true };
@@ -175,11 +176,11 @@ fn processor_error(error: impl fmt::Display) -> Error {
     Error::Processor(error.to_string())
 }
 
-/// Returns the machine code of a compiled function.
+/// Returns a pointer to a compiled function.
 fn code(module: &JITModule, id: FuncId) -> Code {
     let address = module.get_finalized_function(id);
-    // SAFETY: the function has this signature. It stays at this address until the module's memory is freed, when the
-    // routine is dropped.
+    // SAFETY: the function was compiled with this signature. It stays at this address until the module's memory is
+    // freed, when the routine is dropped.
     #[allow(unsafe_code, reason = "turns an address into a function")]
     unsafe {
         std::mem::transmute::<*const u8, Code>(address)
@@ -188,8 +189,8 @@ fn code(module: &JITModule, id: FuncId) -> Code {
 
 impl<T> Drop for Routine<T> {
     fn drop(&mut self) {
-        // SAFETY: no thread is running a routine that is being dropped, or has the address of its code. The module is
-        // not used again.
+        // SAFETY: the routine is being dropped, so no thread is running it or holds the address of its code. The module
+        // is not used again.
         #[allow(unsafe_code, reason = "frees the machine code")]
         unsafe {
             ManuallyDrop::take(&mut self.module).free_memory();

@@ -1,14 +1,14 @@
-//! Tests that routines compute the operations they were built from, and access only memory within their buffers.
+//! Tests that routines compute the operations that they were built from, and access only memory within their buffers.
 
 use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, RegisterRow, Routine, Span, Value};
 use ndarray::{Array2, s};
 
-/// Returns a span with stride 0.
+/// Returns the span of a stream that stays at element `at` of a buffer.
 fn at(buffer: usize, at: usize) -> Span {
     Span { buffer, unit: 0, at, step: 0 }
 }
 
-/// Runs a routine on two vectors for one iteration, and returns its result. `build` adds the operations.
+/// Runs one iteration of a routine on two vectors, and returns the vector that it stores. `build` adds the operations.
 fn once<T: Number + Default>(
     lanes: usize,
     x: &[T],
@@ -119,8 +119,8 @@ fn functions_are_called_with_which_and_operands() {
     }
 }
 
-/// Builds a routine that reads five elements per iteration, and adds the first three to running sums. It stores these
-/// sums, and two copies of the third sum plus the fifth element.
+/// Builds a routine that reads five elements per iteration, and adds the first three to running sums. In each
+/// iteration, it stores the three sums, followed by two copies of the third sum plus the fifth element.
 fn sums() -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [state, xs, sums] = [builder.stream(), builder.stream(), builder.stream()];
@@ -169,7 +169,7 @@ fn columns_are_walked_backward_unit_by_unit() {
 
 #[test]
 fn a_loop_ends_itself_in_the_middle_of_an_iteration() {
-    // Halves a number until it is less than 1. Counts iterations before and after the condition.
+    // Halve a number until it is less than 1. Count the iterations both before and after the test of the condition.
     let routine = Routine::new(1, Functions::NONE, |builder| {
         let numbers = builder.stream();
         let [x, before, behind] = [0, 1, 2].map(|index| {
@@ -260,8 +260,8 @@ fn a_routine_runs_in_several_threads_at_once() {
 /// The number of columns of the matrix in [`product`].
 const WIDTH: usize = 12;
 
-/// Builds a routine that multiplies rows by the first four and the last four columns of a matrix. For each of these
-/// columns, it stores the sum of the even terms minus the sum of the odd terms.
+/// Builds a routine that multiplies rows of `rows` elements by the first four and the last four columns of a matrix.
+/// For each of these columns, it stores the sum of the even terms minus the sum of the odd terms.
 fn product(rows: usize) -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [xs, matrix, to] = [builder.stream(), builder.stream(), builder.stream()];

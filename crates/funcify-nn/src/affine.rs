@@ -1,12 +1,12 @@
-//! Shared parts of linear recurrent layers: the recurrence `h' = a h + b`, computed step by step or by an associative
-//! scan, and the short causal convolution that precedes it.
+//! The parts that linear recurrent layers share: the recurrence `h' = a h + b`, computed step by step or by an
+//! associative scan, and the short causal convolution that precedes it.
 
 use funcify_core::ops::associative::associative_scan;
 
 use super::*;
 
-/// Computes the elementwise recurrence `h' = a h + b` over the rows of `a` and `b`. Returns the last state and all
-/// states.
+/// Computes the elementwise recurrence `h' = a h + b` over the rows of `a` and `b`. Returns the last state, and the
+/// states after each step.
 pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) -> (Value, Value) {
     if !associative {
         return scan(init, (a, b), |h, (a, b)| {
@@ -14,7 +14,7 @@ pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) ->
             (next, next)
         });
     }
-    // Row 0 holds the initial state. The factor in row 0 is never used.
+    // Row 0 holds the initial state. The factor in row 0 does not affect any state.
     let before = |first: Value, rows: Value| concat(&[first.unsqueeze(0), rows], 0);
     let rows = (before(init.ones_like(), a), before(init, b));
     let (_, states) = associative_scan(rows, |(a1, b1), (a2, b2)| (a2 * a1, a2 * b1 + b2));
@@ -22,8 +22,8 @@ pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) ->
 }
 
 /// Computes a depthwise causal convolution of `xs [T,B,F]` with a kernel of shape `[width,F]`, whose last row applies
-/// to the current step. `before` holds the `width - 1` rows before the first step. Returns the outputs and the last
-/// `width - 1` rows of the input.
+/// to the current step. `before` holds the `width - 1` rows before the first step. Returns the outputs, and the last
+/// `width - 1` input rows, which are `before` for the next chunk.
 pub(super) fn short_convolution(xs: Value, before: Value, kernel: Value, width: usize) -> (Value, Value) {
     let rows = concat(&[before, xs], 0);
     let steps = xs.dim(0);
@@ -50,7 +50,7 @@ impl Inputs<'_> {
         self.parameter(&format!("{name}.weight"), &[features, 1, width], init).squeeze(1).t()
     }
 
-    /// Declares the weight and the bias of a linear layer, and applies it.
+    /// Declares the weight and the bias of a linear layer, and applies the layer to `x`.
     pub(super) fn affine(&self, x: Value, name: &str, from: usize, to: usize) -> Value {
         let weight = self.linear_weight(name, from, to);
         let bias = self.parameter(&format!("{name}.bias"), &[to], Init::Uniform((from as f64).recip().sqrt()));

@@ -3,13 +3,14 @@
 use super::*;
 
 /// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) and, if
-/// `gated`, gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
+/// `gated` is set, gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
-/// Queries, keys and values are linear projections of x followed by short causal convolutions and `silu`. Queries and
-/// keys are normalised to unit length in each head. Each head has a scalar `β = sigmoid(x W_bᵀ)`, which is doubled if
-/// `negative` is set. The recurrence is `S' = α S + k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`. If `gated` is
-/// set, α is `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))`, otherwise it is 1. The output of each head is
-/// RMS-normalised, scaled and, if `gated` is set, gated by `silu(x W_gᵀ)`; then an output projection follows.
+/// Queries q, keys k and values v are linear projections of the input x, followed by short causal convolutions and
+/// `silu`. Queries and keys are normalised to unit length in each head. Each head computes a scalar `β = sigmoid(x
+/// W_bᵀ)`, which is doubled if `negative` is set, the next memory `S' = α S + k β (v - α Sᵀ k)ᵀ`, and the output `o =
+/// S'ᵀ q / √(key / heads)`. If `gated` is set, α is `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))`, otherwise it is 1.
+/// The output of each head is RMS-normalised, scaled and, if `gated` is set, gated by `silu(x W_gᵀ)`; then an output
+/// projection follows.
 ///
 /// The states are `memory [B, heads, key / heads, value / heads]`, and the inputs of the convolutions before the
 /// first step, `conv_q`, `conv_k` and `conv_v`, of shape `[B, width - 1, ..]`. Parameters have the names and shapes
@@ -88,7 +89,7 @@ impl DeltaNet {
         let beta = linear(xs, inputs.linear_weight("b_proj", features, heads)).sigmoid();
         let beta = if self.negative { beta * 2.0 } else { beta };
 
-        // The memory has one row per key feature.
+        // The memory `s` has one row per key feature.
         let write = |s: Value, (k, v, beta): (Value, Value, Value)| {
             let known = (k.unsqueeze(3) * s).sum(2);
             s + k.unsqueeze(3) * (beta.unsqueeze(2) * (v - known)).unsqueeze(2)

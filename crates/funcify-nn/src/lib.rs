@@ -1,12 +1,12 @@
 //! Recurrent networks, linear recurrences, state space models and linear attention, as graphs with named parameters.
 //!
-//! A [`Layer`] is independent of any tensor library. `funcify-candle` and `funcify-burn` turn it into a layer of
-//! their framework, which then owns the parameters. It can also be used directly: [`Layer::graph`] can be
+//! A [`Layer`] is independent of any tensor library. `funcify-candle` and `funcify-burn` turn it into a layer of their
+//! framework, which then owns the parameters. A layer can also be used directly: [`Layer::graph`] can be
 //! differentiated, batched and run like any other graph.
 //!
-//! Sequences are `[B,T,F]`, as in Candle's and Burn's layers, or `[T,B,F]` if a layer's `batch_first` is false. Every
-//! layer takes its initial states and returns its final ones, so a long sequence can be processed in chunks, and a
-//! model can generate one step at a time.
+//! Sequences have the shape `[B,T,F]` (batch, time, features), as in Candle's and Burn's layers, or `[T,B,F]` if a
+//! layer's `batch_first` is `false`. Every layer takes its initial states and returns its final ones, so a long
+//! sequence can be processed in chunks, and a model can generate one step at a time.
 //!
 //! Parameters have the names and shapes used in weight files:
 //!
@@ -69,9 +69,9 @@ use self::affine::{affine_scan, short_convolution};
 
 /// The graph of a layer, with the types of its states and a description of its parameters.
 ///
-/// The inputs are the sequence `xs`, then the states, then the parameters. The outputs are the sequence `ys`, then
-/// the states after the last step, in the same order and of the same types. The final value of a state `h` is called
-/// `last_h`.
+/// The inputs of the graph are the sequence `xs`, then the states, then the parameters. The outputs are the sequence
+/// `ys`, then the states after the last step, in the same order and of the same types. The final value of a state `h`
+/// is called `last_h`.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -84,11 +84,11 @@ use self::affine::{affine_scan, short_convolution};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// The graph.
+    /// The graph that computes the layer.
     pub graph: Graph,
     /// The types of the states, in the order of the graph's inputs.
     pub states: Vec<TensorType>,
-    /// The parameters.
+    /// The parameters, in the order of the graph's inputs.
     pub parameters: Vec<Parameter>,
 }
 
@@ -155,7 +155,7 @@ impl Init {
     }
 }
 
-/// The inputs of a layer's graph under construction: the states and parameters declared so far.
+/// The inputs of a layer's graph that is being built. Records the states and parameters that have been declared.
 struct Inputs<'a> {
     builder: &'a Builder,
     dtype: DType,
@@ -177,8 +177,8 @@ impl Inputs<'_> {
         self.steps_first(self.builder.input("xs", TensorType::new(self.dtype, dims)))
     }
 
-    /// Swaps the time and batch axes if `batch_first` is set. This converts from the user's layout to `[T,B,F]` and
-    /// back.
+    /// Swaps the time and batch axes if `batch_first` is set. This converts a sequence from the user's layout to
+    /// `[T,B,F]`, and back.
     fn steps_first(&self, sequence: Value) -> Value {
         if self.batch_first { sequence.move_axis(1, 0) } else { sequence }
     }
@@ -203,8 +203,8 @@ impl Inputs<'_> {
     }
 }
 
-/// Builds a layer. `outputs` returns the output sequence, in the layout `[T,B,F]`, and the states after the last
-/// step.
+/// Builds a layer. `outputs` declares the inputs, and returns the output sequence, in the layout `[T,B,F]`, and the
+/// states after the last step.
 #[track_caller]
 fn layer(
     name: &str,
@@ -229,14 +229,14 @@ fn layer(
     Ok(Layer { graph, states, parameters })
 }
 
-/// Checks that no option of a layer is 0.
+/// Returns an error if any of the given options of a layer is 0.
 fn check_at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, _)) = options.iter().find(|(_, size)| *size == 0) else { return Ok(()) };
     let fix = format!("set `{name}` to the size that you need");
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
-/// Checks that the given options of a layer are multiples of its number of heads or groups.
+/// Returns an error unless all of the given options of a layer are multiples of its number of heads or groups.
 fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");
@@ -244,8 +244,8 @@ fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&st
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, fix))
 }
 
-/// Checks that no size of an attention layer is 0, including the sizes in `more`, and that `heads` divides `key` and
-/// `value`.
+/// Returns an error if a size of an attention layer is 0, including the sizes in `more`, or if `heads` does not divide
+/// `key` and `value`.
 fn check_keys_and_values(
     layer: &str,
     site: Site,
@@ -257,7 +257,7 @@ fn check_keys_and_values(
     check_divided_by_heads(layer, site, heads, &[("key", key), ("value", value)])
 }
 
-/// Multiplies the last axis by the transpose of a weight of shape `[to, from]`.
+/// Multiplies the last axis of `x` by the transpose of a weight of shape `[to, from]`.
 fn linear(x: Value, weight: Value) -> Value {
     x.dot_general(weight, &[(-1, 1)], &[])
 }

@@ -1,4 +1,4 @@
-//! Mamba-2: state space duality, with heads.
+//! Mamba-2: a selective state space model with heads (state space duality).
 
 use funcify_core::{einsum, full, select, tri_mask};
 
@@ -134,7 +134,7 @@ impl Mamba2 {
     }
 }
 
-/// Computes the state `[B,G,R,P,N]` and the output after one step.
+/// Computes the state `[B,G,R,P,N]` after one step, and the output of the step.
 fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     let to_states = |of_group: Value| of_group.unsqueeze(2).unsqueeze(2);
     let decay = (delta * a).exp().unsqueeze(3).unsqueeze(4);
@@ -151,7 +151,7 @@ fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Va
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
     let between = logs.unsqueeze(1) - logs.unsqueeze(0);
     let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
-    // If step j is later than step i, the decay from j to i is 0. The exponent is masked too, because `exp` could
+    // If step j is later than step i, the decay from j to i is 0. The exponent is also masked, because `exp` could
     // overflow.
     let none = full(between.shape(), between.dtype(), 0.0);
     let decays = select(earlier, select(earlier, between, none).exp(), none);

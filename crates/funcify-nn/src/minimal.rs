@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The cell of a minimal recurrent layer, which updates the state h from the input x.
+/// The cell of a minimal recurrent layer. It updates the state h from the input x, with the weights `W` and the biases
+/// b, c and d.
 ///
 /// ```
 /// use funcify::nn::{Minimal, MinimalCell};

@@ -1,11 +1,12 @@
-//! Elman networks, GRU and LSTM, optionally stacked and bidirectional, with PyTorch's parameters.
+//! Elman networks, GRUs and LSTMs, optionally stacked and bidirectional, with PyTorch's parameters.
 
 use funcify_core::ops::scan::{ScanOptions, scan_with};
 use funcify_core::stack;
 
 use super::*;
 
-/// The cell of a recurrent layer, which updates the state h from the input x.
+/// The cell of a recurrent layer. It updates the state h from the input x. The weight W and the bias b belong to the
+/// input, and the weight U and the bias c to the state.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -24,12 +25,13 @@ pub enum Cell {
     /// `n = tanh(x Wᵀ + b + r (h Uᵀ + c))` and `h' = (1 - z) n + z h`, with gates r and z (Cho et al. 2014, in
     /// PyTorch's form).
     Gru,
-    /// `c' = f c + i g` and `h' = o tanh(c')`, with gates i, f, g and o (Hochreiter and Schmidhuber 1997).
+    /// `c' = f c + i g` and `h' = o tanh(c')`, with the memory cell c and gates i, f, g and o (Hochreiter and
+    /// Schmidhuber 1997).
     Lstm,
 }
 
 impl Cell {
-    /// Returns the number of gates. The weights have a block of `hidden` rows for each gate.
+    /// Returns the number of gates: blocks of `hidden` rows in each weight.
     fn gates(self) -> usize {
         match self {
             Cell::Rnn | Cell::ReluRnn => 1,
@@ -43,8 +45,8 @@ impl Cell {
 ///
 /// The states have the shape `[layers * directions, B, hidden]`: `h` and, for an LSTM, also `c`. Parameters have the
 /// names, shapes and gate order of PyTorch and of candle_nn: `weight_ih_l0 [gates * hidden, input]`, `weight_hh_l0`,
-/// `bias_ih_l0`, `bias_hh_l0`. The names for the backward direction end with `_reverse`. The input projections of all
-/// steps are computed by a single matrix product before the loop.
+/// `bias_ih_l0`, `bias_hh_l0`. The names for the backward direction end with `_reverse`. A single matrix product before
+/// the loop computes the input projections of all steps.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};

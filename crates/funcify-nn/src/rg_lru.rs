@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// The recurrence of Griffin and RecurrentGemma (De et al. 2024): a short causal convolution, then a gated linear
+/// The RG-LRU of Griffin and RecurrentGemma (De et al. 2024): a short causal convolution, followed by a gated linear
 /// recurrence of real numbers.
 ///
-/// Let u be the convolution of x. Each head computes the gates `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`.
-/// Then `a = exp(-8 r softplus(a_param))`, and the output is the new state `h' = a h + sqrt(1 - a²) (i u)`. The
-/// states are `h [B, features]`, and `conv [B, width - 1, features]`, the inputs of the convolution before the first
-/// step. Parameters have the names and shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`,
-/// `rg_lru.a_param [features]`, `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b
-/// [heads, features / heads]`, `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Unlike the authors' code, this layer
-/// also applies the factor `sqrt(1 - a²)` at the first position of a document.
+/// Let u be the convolution of the input x. Each head computes the gates `r = sigmoid(u W_a + b)` and `i = sigmoid(u
+/// W_x + c)`. Then `a = exp(-8 r softplus(a_param))`, and the output is the new state `h' = a h + sqrt(1 - a²) (i u)`.
+/// The states are `h [B, features]`, and `conv [B, width - 1, features]`, the inputs of the convolution before the
+/// first step. Parameters have the names and shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`,
+/// `rg_lru.a_param [features]`, `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b [heads,
+/// features / heads]`, `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Unlike the authors' code, this layer also applies
+/// the factor `sqrt(1 - a²)` at the first position of a document.
 ///
 /// ```
 /// use funcify::nn::RgLru;
@@ -75,16 +75,16 @@ impl RgLru {
     }
 }
 
-/// The parameter names of the recurrence.
+/// The names of the recurrence's parameters, which differ between `RgLru` and `Griffin`.
 pub(super) struct GateNames {
     pub(super) rate: &'static str,
-    /// The weight and the bias of the recurrent gate.
+    /// The names of the weight and the bias of the recurrent gate.
     pub(super) recurrent: [&'static str; 2],
-    /// The weight and the bias of the input gate.
+    /// The names of the weight and the bias of the input gate.
     pub(super) input: [&'static str; 2],
 }
 
-/// Declares the parameters of the gates. Returns `log a` and the input gate for each step of `us [T,B,features]`.
+/// Declares the parameters of the recurrence. Returns `log a` and the input gate for each step of `us [T,B,features]`.
 pub(super) fn gates(
     inputs: &Inputs<'_>,
     us: Value,

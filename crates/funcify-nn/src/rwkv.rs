@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The version of RWKV.
+/// A version of RWKV's time-mixing layer.
 ///
 /// ```
 /// use funcify::nn::{Rwkv, RwkvVersion};
@@ -29,18 +29,19 @@ pub enum RwkvVersion {
 /// The time-mixing layer of RWKV (Peng et al. 2024, Eagle and Finch): linear attention with one memory matrix per head.
 /// The input of each step is first interpolated with the input of the previous step (token shift).
 ///
-/// Receptance, key, value and gate (and, in version 6, decay) are each computed from a separate mixture of x and the x
-/// of the previous step. Each head computes `o = r (S + diag(u) kᵀ v)` and `S' = diag(w) S + kᵀ v`. The decays of the
-/// rows are `w = exp(-exp(time_decay))` in version 5, and `w = exp(-exp(time_decay + tanh(x W₁) W₂))` in version 6. The
-/// output of each head is normalised to mean 0 and variance 1 (`ln_x`), scaled, shifted, and multiplied by `silu` of
-/// the gate; then an output projection follows. The states are `shift [B, features]`, which holds the x before the
-/// first step, and `memory [B, heads, features / heads, features / heads]`.
+/// Receptance r, key k, value v and gate (and, in version 6, decay) are each computed from a separate mixture of the
+/// input x and the x of the previous step. Each head computes the output `o = r (S + diag(u) kᵀ v)`, with the bonus u
+/// (`time_faaaa`), and the next memory `S' = diag(w) S + kᵀ v`. The decays of the rows of S are `w =
+/// exp(-exp(time_decay))` in version 5, and `w = exp(-exp(time_decay + tanh(d W₁) W₂))` in version 6, where d is the
+/// mixture for the decay. The output of each head is normalised to mean 0 and variance 1 (`ln_x`), scaled, shifted, and
+/// multiplied by `silu` of the gate; then an output projection follows. The states are `shift [B, features]`, which
+/// holds the input before the first step, and `memory [B, heads, features / heads, features / heads]`.
 ///
 /// Parameters have the names of the authors' code, without axes of size 1: `receptance.weight`, `key.weight`,
 /// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`, `ln_x.bias`.
-/// Version 5: the weights of x, `time_mix_k`, `time_mix_v`, `time_mix_r` and `time_mix_g`; and
-/// `time_decay [heads, features / heads]`. Version 6: the weights of the previous x, `time_maa_x`, `time_maa_w`,
-/// `time_maa_k`, `time_maa_v`, `time_maa_r` and `time_maa_g`; and `time_maa_w1 [features, 5 mix_rank]`,
+/// Version 5 also has the weights of x in the mixtures, `time_mix_k`, `time_mix_v`, `time_mix_r` and `time_mix_g`; and
+/// `time_decay [heads, features / heads]`. Version 6 also has the weights of the previous x, `time_maa_x`,
+/// `time_maa_w`, `time_maa_k`, `time_maa_v`, `time_maa_r` and `time_maa_g`; and `time_maa_w1 [features, 5 mix_rank]`,
 /// `time_maa_w2 [5, mix_rank, features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`,
 /// `time_decay_w2 [decay_rank, features]`.
 ///
@@ -68,7 +69,7 @@ pub struct Rwkv {
     pub dtype: DType,
 }
 
-/// The mixed inputs of the projections, and the decays.
+/// The mixed inputs of the key, value, receptance and gate projections, and the decays.
 struct Mixed {
     k: Value,
     v: Value,
@@ -136,7 +137,7 @@ impl Rwkv {
         (ys, vec![last_shift, last])
     }
 
-    /// Declares `time_decay`. With the initial values, the features decay over about 3 to 400 steps.
+    /// Declares the parameter `time_decay`. With the initial values, the features decay over about 3 to 400 steps.
     fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
         let size = self.features / self.heads;
         let last = |index: &[usize]| *index.last().expect("the shape of decays ends with the features");

@@ -5,11 +5,11 @@ use super::*;
 /// A state space layer whose step size, input map and output map depend on the input: the core of Mamba (Gu and Dao
 /// 2023).
 ///
-/// Let `[dt, b, c] = u W_xᵀ`, `Δ = softplus(dt W_dtᵀ + bias)` and `A = -exp(A_log)`. Each feature computes `h' = exp(Δ
-/// A) h + Δ b u` for its `states` states, and `y = c·h + D u`. The state has shape `[B, features, states]`. Parameters
-/// have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`, `dt_proj.weight
-/// [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. Each step computes its own `exp(Δ
-/// A)`, which is never stored for all steps.
+/// For the input u, let `[dt, b, c] = u W_xᵀ`, `Δ = softplus(dt W_dtᵀ + bias)` and `A = -exp(A_log)`. Each feature
+/// computes `h' = exp(Δ A) h + Δ b u` for its `states` states, and the output `y = c·h + D u`. The state has shape `[B,
+/// features, states]`. Parameters have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states,
+/// features]`, `dt_proj.weight [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. Each step
+/// computes its own `exp(Δ A)`, so the layer never stores these factors for all steps.
 ///
 /// ```
 /// use funcify::nn::SelectiveScan;

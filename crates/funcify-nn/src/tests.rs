@@ -1,10 +1,10 @@
-//! Tests that each layer agrees with plain loops over numbers, and that running a whole sequence at once agrees with
-//! running it in chunks.
+//! Tests that layers agree with plain loops over numbers, and that running a layer on a whole sequence gives the same
+//! results as running it on one part after the other.
 
 use super::*;
 use funcify_core::evaluate;
 
-/// Returns pseudorandom numbers between -1 and 1.
+/// Returns a tensor of pseudorandom numbers between -1 and 1.
 fn noise(shape: &[usize], seed: u64) -> HostTensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     HostTensor::from_fn(DType::F64, shape, |_| {
@@ -35,7 +35,7 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Computes `W x + b` for row-major weights.
+/// Computes `W x + b`, where W has one row per output feature.
 fn affine(weight: &HostTensor, x: &[f64], bias: &HostTensor) -> Vec<f64> {
     let (rows, bias) = (weight.shape()[0], bias.to_f64_vec());
     (0..rows).map(|row| bias[row] + (0..x.len()).map(|i| weight.at(&[row, i]).as_f64() * x[i]).sum::<f64>()).collect()
@@ -189,7 +189,7 @@ fn selective_scans_choose_steps_by_their_input() {
     assert_close(&results[1], &state.concat());
 }
 
-/// Checks that the output of the recurrence equals a sum over earlier steps: `o = Σ q·(Π α) k v`.
+/// Checks that the output of the recurrence equals a sum over the current and all earlier steps: `o = Σ q·(Π α) k v`.
 #[test]
 fn gated_attention_is_a_sum_over_earlier_steps() {
     let (time, features, heads, key, value, rank) = (4, 4, 2, 2, 4, 3);

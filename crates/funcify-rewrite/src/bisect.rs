@@ -1,9 +1,9 @@
 //! Finds the patch that makes a result wrong, by bisection.
 
-/// Finds a patch that makes a result wrong, by bisection over `patches` patches, and returns its number, counted from
-/// 1. `is_right` tests the result after the first `n` patches; use
-/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) to apply only these. Returns `None` if the result
-/// is right after all patches, or wrong before the first one.
+/// Finds a patch that makes a result wrong, by bisection over `patches` patches. Returns its number, or `None` if the
+/// result is right after all patches, or wrong before the first one. The first patch has the number 1. `is_right` tests
+/// the result after the given number of patches; use
+/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) to apply only these.
 ///
 /// The result is right before the returned patch and wrong after it, even if a later patch hides the error again.
 ///
@@ -24,7 +24,7 @@
 /// ```
 ///
 /// # Errors
-/// Returns the errors of `is_right`.
+/// Returns the first error that `is_right` returns.
 pub fn first_wrong<E>(patches: usize, mut is_right: impl FnMut(usize) -> Result<bool, E>) -> Result<Option<usize>, E> {
     if !is_right(0)? || is_right(patches)? {
         return Ok(None);

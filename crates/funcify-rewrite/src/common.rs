@@ -1,9 +1,9 @@
 //! Eliminates common subexpressions (global value numbering; PyTensor's `MergeOptimizer`): the same op on the same
 //! operands, in the same body, is computed once.
 //!
-//! Candidates have the same name and the same operands, in any order if the op is commutative. They are merged if their
-//! attributes and bodies are also equal. Custom ops, calls to functions with derivative rules, and loops that bind a
-//! size are never merged.
+//! Two ops are candidates if they have the same name and the same operands, in any order if the op is commutative. They
+//! are merged if their attributes and bodies are also equal. Custom ops, calls to functions with derivative rules, and
+//! ops that bind a size are never merged.
 
 use funcify_core::graph::NodeId;
 use smallvec::SmallVec;
@@ -34,7 +34,7 @@ impl Available {
         Available(HashMap::with_capacity(ops))
     }
 
-    /// Returns the results of an equal op that was placed earlier, if there is one.
+    /// Returns the results of an equal op that was placed earlier, or `None` if there is no such op.
     pub(super) fn find(&mut self, key: &Key, context: &RewriteContext<'_>) -> Option<Vec<ValueId>> {
         let placed = self.0.get_mut(key)?;
         if let Placed::One(node) = placed {
@@ -64,7 +64,7 @@ pub(super) fn key(context: &RewriteContext<'_>) -> Option<Key> {
     Some(Key(context.op.name(), operands))
 }
 
-/// Formats an op with its attributes and bodies as text.
+/// Formats an op with its attributes and bodies as text. Represents a large constant by its address.
 pub(super) fn text(op: &Op) -> String {
     match op {
         Op::Constant(Constant { value }) if value.len() > PRINTED_ELEMENTS => format!("at {:p}", Arc::as_ptr(value)),
@@ -73,7 +73,7 @@ pub(super) fn text(op: &Op) -> String {
     }
 }
 
-/// Returns `true` if an op must not be merged because of its own kind, or because of an op in its bodies.
+/// Returns `true` if an op must not be merged because of its kind, or because of an op in its bodies.
 fn is_never_merged(op: &Op) -> bool {
     op.is_opaque()
         || op.binds().next().is_some()

@@ -56,7 +56,7 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
 struct Driver {
     /// The enabled rules.
     rules: Vec<&'static Rule>,
-    /// The number of patches still allowed.
+    /// The number of patches that may still be applied.
     left: usize,
     texts: bool,
     patches: Vec<Patched>,
@@ -77,14 +77,15 @@ impl Driver {
         self.patches.push(Patched { rule, site, before, after });
     }
 
-    /// Removes the nodes that no output needs. Returns `None` if there are none.
+    /// Removes the nodes that no output needs. Returns `None` if there are no such nodes, or if the rule is disabled.
     fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
         let pruned = self.is_enabled(DEAD_CODE).then(|| graph.pruned_strict())??;
         self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);
         Some(pruned)
     }
 
-    /// Runs one pass over a graph. Returns `None` if nothing changes, or if the limit on patches has been reached.
+    /// Runs one pass over a graph. Returns `None` if nothing changes, if rebuilding fails, or if the limit on patches
+    /// has been reached.
     fn pass(&mut self, graph: &Graph) -> Option<Graph> {
         if self.left == 0 {
             return None;
@@ -99,13 +100,14 @@ impl Driver {
             self.patches.truncate(before);
         }
         if self.patches.len() == before {
-            // No other rule applies, so all work that can be moved out of a loop has been moved.
+            // No other rule applies, so all work that can be moved out of a loop has been moved, and loops may be
+            // merged.
             return self.apply_to_graph(FUSED, graph, fuse_loops);
         }
         placed
     }
 
-    /// Applies a rule for whole graphs. Returns `None` if the rule is disabled or changes nothing.
+    /// Applies a rule that rewrites whole graphs. Returns `None` if the rule is disabled or changes nothing.
     fn apply_to_graph(
         &mut self,
         rule: &'static str,
@@ -131,8 +133,8 @@ impl Driver {
         Some(to.graph)
     }
 
-    /// Rewrites the bodies of an op. A function with a derivative rule is left unchanged, because the rule belongs to
-    /// the original body.
+    /// Returns an op with rewritten bodies. Calls to functions with derivative rules are left unchanged, because the
+    /// derivative rule belongs to the original body.
     fn with_bodies(&mut self, op: &Op) -> Op {
         if op.bodies().is_empty() || op.is_opaque() {
             return op.clone();
@@ -149,7 +151,8 @@ impl Driver {
         op.with_bodies(bodies.collect())
     }
 
-    /// Places an op, or its replacement if a rule applies. Returns the results.
+    /// Places an op, or its replacement if a rule applies. Returns the results, or `None` if rewriting is cancelled or
+    /// fails.
     fn place(
         &mut self,
         to: &mut Placing,
@@ -193,7 +196,7 @@ impl Driver {
     }
 
     /// Returns the patch of the first rule that applies to an op, with the name of the rule. Returns `None` if no rule
-    /// applies.
+    /// applies, or if the patch would change a type or drop an op that may fail.
     fn patch(&self, context: &RewriteContext<'_>) -> Option<(&'static str, Patch)> {
         if self.left == 0 {
             return None;

@@ -12,13 +12,13 @@ use super::*;
 /// The maximum number of elements of a result that is larger than all operands.
 const MAX_GROWN_ELEMENTS: usize = 16;
 
-/// The maximum number of elements of any result.
+/// The maximum number of elements of any operand or result.
 const MAX_ELEMENTS: usize = 1 << 10;
 
 /// Evaluates an op whose operands are constants, and replaces the op with the result.
 pub(super) fn fold(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op.class() {
-        // These ops are already constants, or other rules recognise them.
+        // Constants and `iota` are not worth folding, and other rules recognise broadcasts of constants.
         OpClass::Creation(Creation::Constant(_) | Creation::Iota(_)) | OpClass::Movement(Movement::Broadcast(_)) => {
             return None;
         }

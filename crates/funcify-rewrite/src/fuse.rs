@@ -2,13 +2,13 @@
 //! multi-output fusion of loops).
 //!
 //! - If a loop reads a trace of another loop row by row, a step of the merged loop uses the row that it has just
-//!   computed. The trace then needs no tensor, unless something else uses it.
+//!   computed. The trace is then stored only if another op uses it.
 //! - If two independent loops read the same sequence, the merged loop reads its rows only once.
 //!
 //! Precondition: both loops run all their steps, and cannot fail, because merging changes the order of their ops.
-//! Neither is truncated, has a checkpoint policy, or binds sizes. The second loop may depend on the first only through
-//! rows of the same step. This rule runs after all others. By then, all work that can be moved out of a loop, such as a
-//! product of all rows of a trace, has been moved.
+//! Neither loop is truncated, has a checkpoint policy or binds sizes. The second loop may depend on the first one only
+//! through rows of the same step. This rule runs after all others. By then, all work that can be moved out of a loop,
+//! such as a product of all rows of a trace, has been moved.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use funcify_core::graph::ValueMap;
 use super::loops::{BufferPart, CarryPart, Loop, SequencePart, traces};
 use super::*;
 
-/// Two loops to merge.
+/// Two loops to merge, given as node indices.
 struct Pair {
     first: usize,
     second: usize,
@@ -25,8 +25,8 @@ struct Pair {
     waiting: Vec<usize>,
 }
 
-/// Merges pairs of loops. Returns the new graph, and the source line of the first merged loop. Returns `None` if no
-/// loops can be merged.
+/// Merges pairs of loops. Returns the new graph, and the source line of the first merged loop, or `None` if no loops
+/// can be merged.
 pub(super) fn fuse_loops(graph: &Graph) -> Option<(Graph, Site)> {
     let pairs = pairs(graph);
     let nodes = graph.nodes();
@@ -73,15 +73,15 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
     pairs
 }
 
-/// Returns the scan of a node, if it may be merged with other loops.
+/// Returns the scan of a node, or `None` if the node is not a loop that may be merged with another one.
 fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
     let Op::Scan(scan) = &node.op else { return None };
     let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.policy.is_none() && !scan.steps_operand;
     (is_whole && !scan.body.binds_any() && cannot_fail(graph, node, &Sizes::new())).then_some(scan)
 }
 
-/// Returns the two loops as a pair if they can be merged: they have the same number of steps and the same direction,
-/// and the second one depends on the first one only through rows of traces.
+/// Returns the two loops as a pair, or `None` if they cannot be merged. They can be merged if they have the same number
+/// of steps and the same direction, and the second one depends on the first one only through rows of traces.
 fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     let nodes = graph.nodes();
     let (a, b) = (fusible(graph, &nodes[first])?, fusible(graph, &nodes[second])?);
@@ -118,7 +118,7 @@ fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
     scan.operands().sequences.map(|operand| written.get(&second.inputs[operand]).copied()).collect()
 }
 
-/// Adds the merged loop to the copy.
+/// Adds the merged loop to the copy of the graph.
 fn add_merged(copy: &mut GraphCopy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
     let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
     let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };

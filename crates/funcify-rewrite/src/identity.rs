@@ -1,7 +1,7 @@
 //! Removes ops that return one of their operands, bit for bit (XLA's algebraic simplifier, PyTensor's `local_useless`
 //! rewrites).
 //!
-//! For every type, `x*1`, `x-0` and `x + -0` equal `x`. Other simplifications would change values: `x*0` is NaN if `x`
+//! For every type, `x*1`, `x-0` and `x + -0` equal `x`. Other simplifications would change results: `x*0` is NaN if `x`
 //! is infinite, `x+0` is 0 if `x` is -0, and the sum of a single number is `0 + x` in the reference evaluator.
 
 use funcify_core::Scalar;
@@ -52,7 +52,7 @@ fn cancel_inverse(context: &RewriteContext<'_>, op: Unary) -> Option<Patch> {
     context.value(*inner.inputs.first()?).filter(|_| is_same)
 }
 
-/// Replaces a switch with the selected branch, if its index is constant. A switch with a single branch is kept, because
+/// Replaces a switch whose index is constant with the selected branch. A switch with a single branch is kept, because
 /// it is a checkpoint, which makes the backward pass recompute the branch. If the branch binds a size symbol, the
 /// switch is also kept, because the symbol's name could clash with a size that another branch binds.
 pub(super) fn known_choice(context: &RewriteContext<'_>) -> Option<Patch> {

@@ -112,7 +112,7 @@ impl Rewritten {
     }
 }
 
-/// Counts the given patches by rule. The counts are keyed by rule name.
+/// Returns the number of the given patches of each rule, keyed by rule name.
 #[doc(hidden)]
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
@@ -147,7 +147,7 @@ pub trait Rewrite {
     /// ```
     fn rewritten(&self) -> Graph;
 
-    /// Rewrites the program with the given options. Returns the rewritten graph and the list of patches.
+    /// Rewrites the program with the given options. Returns the rewritten graph and the patches that were applied.
     ///
     /// ```
     /// use funcify::prelude::*;
@@ -160,7 +160,7 @@ pub trait Rewrite {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if the options name an unknown rule, or if the graph is invalid.
+    /// Returns an error if the options name an unknown rule, if the graph is invalid, or if the call is cancelled.
     #[track_caller]
     fn rewritten_with(&self, options: &RewriteOptions) -> Result<Rewritten>;
 }

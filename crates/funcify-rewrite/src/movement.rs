@@ -41,7 +41,8 @@ pub(super) fn movement(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns the result shape of a transpose if it moves only axes of size 1. Such a transpose is a reshape.
+/// Returns the result shape of a transpose that moves only axes of size 1, which is therefore a reshape. Returns `None`
+/// for any other transpose.
 fn only_ones_move(op: &Transpose, from: &Shape) -> Option<Shape> {
     let others = op.axes.iter().filter(|axis| from[**axis].constant() != Some(1));
     others.is_sorted().then(|| Shape::new(op.axes.iter().map(|axis| &from[*axis])))
@@ -56,7 +57,7 @@ fn moves_nothing(op: &Op, from: &TensorType) -> bool {
         Movement::Broadcast(op) => op.shape == *shape,
         Movement::Slice(op) => op.start == Dim::from(0) && op.limit == shape[op.axis] && op.step == 1,
         Movement::Pad(op) => op.low == Dim::from(0) && op.high == Dim::from(0) && op.interior == 0,
-        // A `concat` of a single operand has already been removed.
+        // `movement` itself removes a `concat` of a single operand.
         Movement::Concat(_) | Movement::Reverse(_) | Movement::Bitcast(_) => false,
     }
 }

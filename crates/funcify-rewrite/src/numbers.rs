@@ -7,7 +7,7 @@ use super::*;
 const MAX_COMPARED_ELEMENTS: usize = 1 << 12;
 
 impl RewriteContext<'_> {
-    /// Returns the tensor of a value, if the value is a constant.
+    /// Returns the tensor of a constant, or `None` if the value is not a constant.
     pub(super) fn constant(&self, value: ValueId) -> Option<&Arc<HostTensor>> {
         match &self.node(value)?.op {
             Op::Constant(constant) => Some(&constant.value),

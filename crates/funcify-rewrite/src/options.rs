@@ -28,8 +28,8 @@ pub struct RewriteOptions {
     pub(super) texts: bool,
 }
 
-/// The environment variable that limits the number of patches, as in `FUNCIFY_STOP_AFTER=12`. It helps with finding the
-/// patch that changes a result.
+/// The name of the environment variable that limits the number of patches, as in `FUNCIFY_STOP_AFTER=12`. The variable
+/// helps to find the patch that changes a result.
 ///
 /// ```
 /// assert_eq!(funcify::rewrite::STOP_AFTER_VARIABLE, "FUNCIFY_STOP_AFTER");
@@ -83,7 +83,7 @@ impl RewriteOptions {
         self
     }
 
-    /// Sets the device preference if it has not been set.
+    /// Sets the device preference, unless it is already set.
     #[doc(hidden)]
     pub fn or_parallel(self, parallel: Parallel) -> Self {
         RewriteOptions { parallel: self.parallel.or(Some(parallel)), ..self }
@@ -110,14 +110,14 @@ impl RewriteOptions {
         self
     }
 
-    /// Records the text of each op before and after its patch.
+    /// Makes rewriting record the text of each op before and after its patch.
     pub fn texts(mut self) -> Self {
         self.texts = true;
         self
     }
 }
 
-/// The changes in results that rewriting may cause.
+/// The changes in results that rewriting is allowed to cause.
 ///
 /// ```
 /// use funcify::rewrite::{Parallel, RewriteOptions, Tolerance};

@@ -16,7 +16,7 @@ use funcify_core::ops::scan::{Buffer, Start};
 struct Needed {
     /// The number of steps, or `None` if no use has been found yet or all steps are needed.
     steps: Option<Dim>,
-    /// The end indices of the slices.
+    /// The end index of each examined slice.
     limits: Vec<Dim>,
     needs_all: bool,
 }
@@ -51,8 +51,8 @@ pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     Some((copy.finish()?, site))
 }
 
-/// Adds a loop with fewer steps. If the number of steps may be negative, also slices the loop's sequences to that
-/// length, so that a negative number is rejected.
+/// Adds a loop with fewer steps. If the number of steps may be negative, also slices the loop's sequences to the rows
+/// that these steps read, because such a slice rejects a negative number.
 fn add_shorter(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {
@@ -75,14 +75,14 @@ fn is_natural(steps: &Dim) -> bool {
     steps.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Returns `true` if a negative number of steps makes both slices fail: the slice of a sequence before the loop, and
-/// the original slice after the loop.
+/// Returns `true` if two slices reject a negative number of steps: a slice of a sequence before the loop, and an
+/// original slice of a trace after the loop.
 fn is_negative_rejected(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
     scan.sequences.iter().any(|sequence| sequence.reach() == 0)
         && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))
 }
 
-/// Returns the loops that can be shortened, by node index, with their new number of steps.
+/// Returns the new number of steps of each loop that can be shortened, keyed by node index.
 fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
     let is_loop = |(_, node): &(usize, &Node)| matches!(&node.op, Op::Scan(scan) if may_be_shorter(scan));
     let loops = graph.nodes().iter().enumerate().filter(is_loop);
@@ -128,7 +128,7 @@ fn first_steps(buffer: &Buffer, user: &Node) -> Option<(Dim, Dim)> {
     Some((limit.clone() - given, limit.clone()))
 }
 
-/// Returns the larger of two numbers of steps, or `None` if that depends on the sizes.
+/// Returns the larger of two numbers of steps, or `None` if the sizes determine which one is larger.
 fn larger(left: Dim, right: Dim) -> Option<Dim> {
     match (left.is_at_least(&right), right.is_at_least(&left)) {
         (Some(true), _) => Some(left),

@@ -1,4 +1,5 @@
-//! Defines the rewrite rules. A rule has a name, a reason, and a function that returns a patch for an op.
+//! Defines the rewrite rules. A rule has a name, a reason, and, unless it applies to whole graphs, a function that
+//! returns a patch for an op.
 
 use funcify_core::Value;
 use funcify_core::graph::{at_site, tracer};
@@ -6,7 +7,7 @@ use funcify_core::tree::Named;
 
 use super::*;
 
-/// A named rewrite.
+/// A rewrite rule, with its name and its reason.
 ///
 /// ```
 /// use funcify::rewrite::RULES;
@@ -46,19 +47,19 @@ const fn whole_graph(name: &'static str, reason: &'static str) -> Rule {
     Rule { name, reason, reorders_sums: false, on_request: false, apply: None }
 }
 
-/// The rule that removes nodes that no output needs.
+/// The name of the rule that removes nodes that no output needs.
 pub(super) const DEAD_CODE: &str = "dead_code";
 
-/// The rule that trims traces to the last rows if nothing reads the earlier ones.
+/// The name of the rule that trims traces to the last rows if nothing reads the earlier ones.
 pub(super) const TRIMMED: &str = "trimmed_traces";
 
-/// The rule that removes the last steps of a loop if nothing reads their results.
+/// The name of the rule that removes the last steps of a loop if nothing reads their results.
 pub(super) const SHORTENED: &str = "shortened_loops";
 
-/// The rule that merges loops that have the same number of steps and the same direction.
+/// The name of the rule that merges loops that have the same number of steps and the same direction.
 pub(super) const FUSED: &str = "fused_loops";
 
-/// The rule that eliminates common subexpressions.
+/// The name of the rule that eliminates common subexpressions.
 pub(super) const COMMON: &str = "common_subexpression";
 
 /// All rules, in the order in which they are tried.
@@ -149,7 +150,7 @@ pub const RULES: &[Rule] = &[
     ),
 ];
 
-/// The replacement of an op.
+/// The replacement for an op.
 pub(super) enum Patch {
     /// Existing values of the graph, one for each result.
     Values(Vec<ValueId>),
@@ -157,9 +158,9 @@ pub(super) enum Patch {
     Program(Vec<ValueId>, Graph),
 }
 
-/// An op that is about to be added to a graph.
+/// An op that is about to be added to the rewritten graph.
 pub(super) struct RewriteContext<'a> {
-    /// The graph built so far.
+    /// The rewritten graph, as far as it is built.
     pub(super) graph: &'a Graph,
     pub(super) op: &'a Op,
     pub(super) operands: &'a [ValueId],
@@ -171,7 +172,7 @@ pub(super) struct RewriteContext<'a> {
 }
 
 impl RewriteContext<'_> {
-    /// Returns the type of an operand.
+    /// Returns the type of the operand with index `operand`.
     pub(super) fn ty(&self, operand: usize) -> &TensorType {
         self.graph.ty(self.operands[operand])
     }
@@ -181,7 +182,7 @@ impl RewriteContext<'_> {
         self.operands.iter().map(|operand| self.graph.ty(*operand)).collect()
     }
 
-    /// Returns the types of the results.
+    /// Returns the types of the results, or `None` if the op rejects the types of its operands.
     pub(super) fn results(&self) -> Option<Vec<TensorType>> {
         self.op.infer(&Place::new(self.op.name(), self.site), &self.graph.types(self.operands)).ok()
     }
@@ -191,7 +192,8 @@ impl RewriteContext<'_> {
         self.graph.node_of(value)
     }
 
-    /// Returns `true` if the op that computes a value cannot fail, and may therefore be removed (rewrite-c3).
+    /// Returns `true` if a value is an input, or if the op that computes it cannot fail and may therefore be removed
+    /// (rewrite-c3).
     pub(super) fn is_certain(&self, value: ValueId) -> bool {
         self.node(value).is_none_or(|node| self.certainly_runs(node))
     }
@@ -239,7 +241,7 @@ impl RewriteContext<'_> {
         Some(Patch::Program(operands.to_vec(), graph))
     }
 
-    /// Returns a patch that consists of a single op on the given operands.
+    /// Returns a patch that consists of a single op on the given operands, or `None` if the op rejects their types.
     pub(super) fn one_op(&self, op: impl Into<Op>, operands: &[ValueId]) -> Option<Patch> {
         let graph = Graph::of_typed_op(["patch", "v", "r"], op.into(), self.graph.types(operands), self.site).ok()?;
         Some(Patch::Program(operands.to_vec(), graph))

@@ -49,7 +49,7 @@ fn the_work_grows_with_the_program() {
     }
 }
 
-/// Checks that the gradient of each weight of a network is a single product outside of its loops.
+/// Checks that the gradient of each weight of a network is a single product outside of the loops.
 #[test]
 fn a_weight_gradient_is_one_product() {
     let graph = loops(1).rewritten();

@@ -30,7 +30,7 @@ pub(super) fn trim_traces(graph: &Graph) -> Option<(Graph, Site)> {
     Some((with_ops(graph, op)?, first.site))
 }
 
-/// Returns the traces that can be trimmed, with the number of last rows to keep.
+/// Returns the traces that can be trimmed, each with the number of last rows to keep.
 fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
     if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
@@ -54,14 +54,15 @@ fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     last.into_iter().filter_map(surely).collect()
 }
 
-/// Returns the loop that computes a value, if the value is a buffer and the loop returns all its rows.
+/// Returns the loop that computes a value, or `None` if the value does not hold all rows of a loop's buffer.
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };
     scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
 }
 
-/// Returns the number of last rows that an op reads from a trace, or `None` if the op is not a slice of last rows.
+/// Returns the number of last rows that a slice reads from a trace. Returns `None` if the op is not a contiguous slice
+/// along axis 0, if it can fail, or if the number is not constant.
 fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
     let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
     if !cannot_fail(graph, node, &Sizes::new()) {

@@ -25,7 +25,7 @@ const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// ```
 pub struct Cache<K, E> {
     state: Mutex<State<K, E>>,
-    /// Notified when an entry has been created, or when its creation has failed.
+    /// The condition variable that is notified when an entry has been created, or its creation has failed.
     changed: Condvar,
     capacity: usize,
 }
@@ -37,8 +37,8 @@ struct State<K, E> {
     pending: Vec<K>,
 }
 
-/// The key of an entry that is being created. Dropping the key, even after an error or a panic, lets another call try
-/// to create the entry.
+/// The key of an entry that is being created. Dropping the `PendingKey`, even after an error or a panic, lets another
+/// call try to create the entry.
 struct PendingKey<'c, K: Eq, E> {
     cache: &'c Cache<K, E>,
     key: &'c K,
@@ -51,12 +51,13 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         Cache { state: Mutex::new(state), changed: Condvar::new(), capacity: capacity.max(1) }
     }
 
-    /// Returns the most recently used entry.
+    /// Returns the most recently used entry, or `None` if the cache is empty.
     pub(crate) fn last(&self) -> Option<E> {
         self.lock().entries.last().cloned()
     }
 
-    /// Returns an entry for which `serves` returns `true`, and marks it as the most recently used one.
+    /// Returns an entry for which `serves` returns `true`, and marks it as the most recently used one. Returns `None`
+    /// if there is no such entry.
     pub(crate) fn find(&self, serves: impl Fn(&E) -> bool) -> Option<E> {
         self.lock().find(serves)
     }
@@ -68,7 +69,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
 
     /// Returns an entry for which `serves` returns `true`. If there is none, creates it with `make`, or waits if
     /// another call is already creating an entry for `key`. A waiting call runs `check_cancelled` at regular intervals,
-    /// and stops waiting if that returns an error.
+    /// and stops waiting if `check_cancelled` returns an error.
     pub fn find_or_make<F>(
         &self,
         key: &K,

@@ -3,7 +3,7 @@
 //! A [`Backend`] is a tensor type with a few operations on rows. Its kernels are registered per op with
 //! [`funcify!`](macro@crate::funcify). [`Function`] lowers a graph to a program that calls these kernels, with
 //! unrolled, native or compiled loops ([`LoopStrategy`]), and runs the program on the backend's own tensors.
-//! [`Executor`] does the same on host tensors, for a backend given by name.
+//! [`Executor`] does the same on host tensors, for a backend selected by name.
 
 #[doc(hidden)]
 pub use funcify_core::{DType, HostTensor, error::BackendError, ops::OpKey};

@@ -33,8 +33,8 @@
 //! - [`Value`]: the values of a traced program. [`Tree`]: structures of values. [`HostTensor`]: concrete tensors.
 //! - [`vmap()`]: turns a program for one lane into a program for many lanes. [`associative_scan`]: prefix scans with an
 //!   associative function.
-//! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order. [`derivative`]: describes how they
-//!   are computed.
+//! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order. [`derivative`]: describes how
+//!   derivatives are computed.
 //! - [`custom_vjp`], [`custom_jvp`]: functions with custom derivative rules. [`linearize`]: evaluates a function once
 //!   and applies its derivative to many tangents.
 //! - [`prelude`]: the imports that most programs need. [`recurrence`]: the handles of loops with taps. [`graph`]:

@@ -74,7 +74,8 @@ fn loss(ys: &[Value]) -> Value {
     weighted.reduce(|one, other| one + other).unwrap()
 }
 
-/// Returns the first, second and third derivatives of the loss with respect to the leaves and the captured value.
+/// Builds a program that computes the first, second and third derivatives of the loss with respect to the leaves and
+/// the captured value.
 fn derivatives(combine: Combine, leaves: usize, reverse: bool, form: Form) -> Graph {
     built("derivatives", |g| {
         let rows = if let Form::WrittenOut(count) = form { count.to_string() } else { "T".to_string() };
@@ -226,7 +227,8 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 1);
 }
 
-/// Computes the cotangents of `xs` from cotangents of the scan's results.
+/// Computes the cotangents of a scan's elements from cotangents of its results. Asserts that the program contains no
+/// loop.
 fn pull_back<X: Tree + Clone, const N: usize>(
     xs: impl Fn(&funcify::Builder) -> X,
     combine: impl Fn(X, X) -> X,
@@ -268,7 +270,7 @@ fn absent_entries_are_not_multiplied() {
     let leaves = |g: &funcify::Builder| (g.input("a", "f64[T]"), g.input("b", "f64[T]"));
     let inputs =
         [HostTensor::from([2f64, 0., 3.]), HostTensor::from([1f64, 1., 1.]), HostTensor::from([0f64, INF, 1.])];
-    // Only the products `c a` have a cotangent, and they do not depend on `b`.
+    // Only the first result, `c * a`, has a cotangent, and it does not depend on `b`.
     let found = pull_back(leaves, affine, |ys, ct| (ct, ys.1.zeros_like()), inputs.clone());
     assert_eq!(found[1], [0., 0., 0.]);
     // Infinity times 0 is NaN, as in the sequential loop.
@@ -277,7 +279,8 @@ fn absent_entries_are_not_multiplied() {
     assert_eq!(found[1][1..], [INF, 1.]);
 }
 
-/// The first result of a scan is the first element itself, so the combining function need not be defined for it.
+/// The first result of a scan is the first element itself, so the combining function need not be defined for that
+/// element.
 #[test]
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;
@@ -300,7 +303,7 @@ fn the_first_element_is_not_combined() {
     }
 }
 
-/// Integers and flags can be scanned together with floats. Only the floats are differentiated.
+/// Integers can be scanned together with floats. Only the floats are differentiated.
 #[test]
 fn integers_beside_floats() {
     let graph = built("beside", |g| {

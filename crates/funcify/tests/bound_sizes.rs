@@ -10,8 +10,8 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build("sized", program).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates a graph. Asserts that compiled programs return the same results as the reference evaluator, with both loop
-/// strategies, with and without rewrites, and that the graph round-trips through its text form.
+/// Evaluates a graph. Asserts that compiled programs return the same results as the reference evaluator, with several
+/// loop strategies, with and without rewrites, and that the graph round-trips through its text form.
 #[track_caller]
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     graph.check().unwrap_or_else(|errors| panic!("{errors:?}\n{graph}"));
@@ -57,12 +57,12 @@ fn number(n: i64) -> HostTensor {
     HostTensor::scalar(n)
 }
 
-/// Returns the first `n` rows.
+/// Returns the first `n` rows of `xs`.
 fn head(xs: Value, n: Value) -> Value {
     xs.slice(0, ..bind_size(n))
 }
 
-/// Counts the positive elements.
+/// Counts the positive elements of `xs`.
 fn positive(xs: Value) -> Value {
     xs.gt(0.0).cast(DType::I64).sum(0)
 }
@@ -198,8 +198,8 @@ fn what_has_the_size_is_differentiated() {
     });
     let inputs = [row([1.0, 2.0, 4.0]), HostTensor::from([2i64, 0, 3])];
     let gradient = graph.grad("xs", GradOptions::new()).unwrap();
-    // Row i adds (i + 1) x^3 for each size that includes it. The first two rows are included three times, and the last
-    // row once.
+    // The element x in row i of `xs` adds (i + 1) x^3 for each size that includes this row. The first two rows are
+    // included three times, and the last row once.
     let expected = row([3.0 * 3.0, 3.0 * 3.0 * 2.0 * 4.0, 3.0 * 3.0 * 16.0]);
     assert_eq!(run(&gradient, &inputs), [expected]);
     let hessian = graph.hessian("xs", GradOptions::new()).unwrap();

@@ -37,7 +37,7 @@ fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>>
     Function::compile_with(graph, &Reference, options)?.call_host(&inputs)
 }
 
-/// Runs a program whose `stopper` cancels the handle on run number `count`, and returns the error.
+/// Runs a program and returns its error. The `stopper` of the program cancels the handle on run number `count`.
 fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error {
     let handle = Cancellation::new();
     HANDLE.set(Some((handle.clone(), count)));
@@ -209,8 +209,8 @@ fn derivatives_lanes_and_rewrites_stop() {
     graph.grad("x", GradOptions::new()).unwrap();
 }
 
-/// A backend that compiles loops. Compiling cancels the current handle, if any, and the compiled code rejects all
-/// operands.
+/// A backend that compiles loops to code that rejects all operands. It counts the compilations and, if a handle is set,
+/// cancels this handle during the compilation.
 #[derive(Clone, Default)]
 struct Planning(Arc<Mutex<(usize, Option<Cancellation>)>>);
 

@@ -69,8 +69,8 @@ fn counted(n: Value) -> Value {
     done.trace(&state)
 }
 
-/// Evaluates a graph. Asserts that compiled programs return the same results or the same error as the reference
-/// evaluator, with both loop strategies, with and without rewrites.
+/// Evaluates a graph. Asserts that compiled programs return the same results as the reference evaluator, or also fail
+/// if it fails, with several loop strategies, with and without rewrites.
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     let expected = evaluate(graph, inputs);
     for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {

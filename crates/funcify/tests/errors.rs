@@ -373,7 +373,7 @@ fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) 
     done.trace(&state)
 }
 
-/// Builds a loop over rows, with an explicit number of steps if `steps` is set.
+/// Builds a loop that doubles the row at the first tap, with an explicit number of steps if `steps` is set.
 fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> Value {
     let mut loop_ = Recurrence::new();
     let x = loop_.sequence(rows, taps);
@@ -383,7 +383,7 @@ fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> V
     loop_.run(|step| step.read(&x)[0] * 2.0).ys
 }
 
-/// Builds a loop in which each row of a state is the sum of two earlier rows, which `taps` select.
+/// Builds a loop in which each row of a state is the sum of two earlier rows, selected by `taps`.
 fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.mit_sot(g.input("init", "f32[2]"), taps);
@@ -471,7 +471,7 @@ fn names_and_scopes() {
     check("text_type", Graph::parse("fn @model(%x: f32[3]) {\n  %y: f32[2] = sin %x\n  return y=%y\n}"));
 }
 
-/// Builds a running sum with ops that some backends lack.
+/// Builds a recurrent program with ops that `OneOp` does not support.
 fn model() -> Graph {
     let graph = Graph::build("model", |g| {
         let w = g.input("w", "f32[3]");

@@ -1,5 +1,5 @@
 //! Tests functions near the limits of f64: the result is representable, but a power or a square in the textbook formula
-//! overflows or underflows. The expected values were computed by mpmath with 80 digits.
+//! overflows or underflows. The expected values were computed with mpmath, with a precision of 80 digits.
 
 use funcify::{Graph, HostTensor, Value, evaluate};
 

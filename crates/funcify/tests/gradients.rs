@@ -22,7 +22,7 @@ fn check<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
     assert_eq!(text, expected, "the gradient of `{name}` changed; FUNCIFY_BLESS=1 rewrites it");
 }
 
-/// x[t] = x[t-1]^2. The trace of the state is the only residual.
+/// Differentiates the recurrence x[t] = x[t-1]^2. The trace of the state is the only residual.
 #[test]
 fn squares() {
     check("squares", |g| {

@@ -20,8 +20,8 @@ fn close(found: &[HostTensor], expected: &[HostTensor], graph: &Graph) {
     }
 }
 
-/// Linearizes a function, and applies its derivative to two tangents, to the second one inside a loop. Compares the
-/// value and both derivatives with `jvp`. Checks both `linearize_with` and the two graphs of `Graph::linearize`.
+/// Linearizes a function, and applies its derivative to two tangents, the second one inside a loop. Compares the value
+/// and both derivatives with `jvp`. Checks both `linearize_with` and the two graphs of `Graph::linearize`.
 #[track_caller]
 fn check(f: impl Fn(Value) -> Value) {
     let inputs = [vector([0.3, 1.2, -0.4]), vector([1.0, -0.5, 2.0]), vector([0.0, 3.0, 0.25])];

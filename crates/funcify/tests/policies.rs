@@ -29,7 +29,7 @@ fn saved_bytes(graph: &Graph) -> usize {
 }
 
 /// Builds the squared norm of the last state of a recurrent network with 1024 steps and 64 elements per state. Each
-/// step has several intermediate values of that size, two of which are products.
+/// step has several intermediate values of 64 elements, including two matrix products.
 fn network(options: ScanOptions) -> Graph {
     built("rnn", |g| {
         let (xs, h0) = (g.input("xs", "f32[1024,32]"), g.input("h0", "f32[64]"));
@@ -43,7 +43,7 @@ fn gradient(graph: &Graph, policy: CheckpointPolicy) -> Graph {
     graph.grad(["h0", "w", "u", "b"], GradOptions::new().policy(policy)).unwrap()
 }
 
-/// Returns the number of rows of 64 elements that the gradient saves.
+/// Returns the number of rows of 64 elements that the gradient of [`network`] saves.
 fn rows(policy: CheckpointPolicy) -> usize {
     saved_bytes(&gradient(&network(ScanOptions::new()), policy)) / (64 * 4)
 }
@@ -107,7 +107,7 @@ fn a_truncated_loop_keeps_the_last_states() {
     assert_eq!(rows(CheckpointPolicy::SaveAll), 2 * 16, "the state before the first of them is not a result");
 }
 
-/// Returns the number of traces that the forward loop saves.
+/// Returns the number of traces that the forward loop of a gradient saves.
 fn traces(policy: CheckpointPolicy, step: impl FnOnce(Value, Value) -> (Value, Value)) -> usize {
     let graph = built("traces", |g| {
         let (init, xs) = (g.input("init", "f64[]"), g.input("xs", "f64[T]"));
@@ -134,7 +134,7 @@ fn what_is_stacked_anyway_is_not_saved_again() {
 /// The name of a program with one loop, and the function that builds it.
 type ProgramFn = (&'static str, fn(Value, Value) -> Vec<Value>);
 
-/// Loops of every kind, with a number of steps that is known only at run time. Each has the arguments `xs: f64[T+4]`
+/// Loops of every kind, with a number of steps that is known only at run time. Each takes the arguments `xs: f64[T+4]`
 /// and `w: f64[]`.
 const PROGRAMS: [ProgramFn; 9] = [
     ("carry_and_ys", |xs, w| {
@@ -227,7 +227,7 @@ fn assert_near(name: &str, graph: &Graph, arguments: &[HostTensor], expected: &[
     }
 }
 
-/// Returns `xs`, with this many rows, and `w`, followed by a tangent for each.
+/// Returns `xs`, with the given number of rows, and `w`, followed by a tangent for each of them.
 fn arguments(rows: usize) -> [HostTensor; 4] {
     let row = |phase: f64| HostTensor::from_vec((0..rows).map(|i| (i as f64 * 1.7 + phase).sin()).collect(), [rows]);
     [row(0.3).unwrap(), HostTensor::scalar(0.8f64), row(1.1).unwrap(), HostTensor::scalar(-0.6f64)]

@@ -241,7 +241,7 @@ fn contains_in_order(text: &str, parts: &[String]) -> bool {
     })
 }
 
-/// Returns `true` for source files that are not covered: tests and their helpers, the text form, and the checker and
+/// Returns `true` for source files that need no coverage: tests and their helpers, the text form, and the checker and
 /// comparison of graphs.
 fn defines_no_errors(source: &Path) -> bool {
     let name = source.file_name().unwrap_or_default().to_string_lossy();

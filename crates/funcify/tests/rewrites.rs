@@ -76,8 +76,8 @@ fn programs_become_what_they_should() {
     }
 }
 
-/// Builds arguments for a program. Its symbols, sorted by name, get the values in `sizes`, repeated as needed. Returns
-/// `None` if an input cannot have these sizes.
+/// Builds arguments for a program. The program's symbols, sorted by name, get the values in `sizes`, repeated as
+/// needed. Returns `None` if an input cannot have these sizes.
 fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index)).collect();
     let mut symbols: Vec<_> = types.iter().flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols()).collect();
@@ -99,8 +99,8 @@ fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
     types.into_iter().map(tensor).collect()
 }
 
-/// A rewritten program fails with the same kind of error, or returns the same results: bit for bit, unless a rule
-/// reassociates sums.
+/// A rewritten program fails with the same kind of error as the original, or returns the same results: bit for bit,
+/// unless a rule reassociates sums.
 #[test]
 fn programs_give_what_they_gave() {
     for case in cases() {

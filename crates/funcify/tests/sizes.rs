@@ -1,10 +1,11 @@
-//! Tests sizes that are known only after a loop has run. They can be used after the loop, and may differ in each step
-//! of an enclosing loop.
+//! Tests sizes that are known only at run time, such as the number of steps of a loop. Such a size may differ in each
+//! step of an enclosing loop.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
 
-/// Returns the first output of a program. Asserts that both loop strategies agree with the reference evaluator.
+/// Runs a program and returns its first output, or its error. Asserts that both loop strategies agree with the
+/// reference evaluator.
 #[track_caller]
 fn run<T: Tree>(program: impl FnOnce(&Builder) -> T, arguments: &[HostTensor]) -> Result<HostTensor, Error> {
     let graph = Graph::build("sizes", program).unwrap();
@@ -75,8 +76,8 @@ fn positions_from_the_end_are_counted_once() {
     }
 }
 
-/// A graph that binds a size is applied twice inside a program that binds a size too. Each application gets a symbol of
-/// its own.
+/// A graph that binds a size is applied several times in a program that also binds a size. Each application gets a
+/// symbol of its own.
 #[test]
 fn a_graph_that_binds_a_size_is_applied() {
     let one = Graph::build("one", |g| {

@@ -8,7 +8,8 @@ use funcify::prelude::*;
 use funcify::{VmapOptions, while_loop_bounded};
 use shared::built;
 
-/// Returns the results of a call. Asserts that both loop strategies agree with the reference evaluator.
+/// Runs a program and returns the elements of all its results, or its error. Asserts that both loop strategies agree
+/// with the reference evaluator.
 fn run(graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<f64>, Error> {
     let expected = evaluate(graph, arguments);
     for strategy in [LoopStrategy::Unroll, LoopStrategy::Native] {
@@ -137,7 +138,7 @@ fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     assert_eq!(evaluate(&gradient, &[number(2.0)]).unwrap()[0], number(32.0));
     assert_eq!(evaluate(&second, &[number(2.0)]).unwrap()[0], number(48.0));
     assert_eq!(evaluate(&graph.jvp("x").unwrap(), &[number(2.0), number(1.0)]).unwrap()[1], number(32.0));
-    // The second lane's condition ends the loop before the bound.
+    // In the second lane, the condition ends the loop before the bound does.
     let xs = HostTensor::from([2f64, 20.0]);
     assert_eq!(evaluate(&graph.vmap("B", VmapOptions::new()).unwrap(), &[xs]).unwrap()[0].to_f64_vec(), [16., 400.]);
 }

@@ -43,7 +43,7 @@ fn running_mean(count: &str) -> Graph {
 #[test]
 fn a_stream_begins_with_no_state_that_others_have_changed() {
     let mut shared = stepper(&running_mean("f32[]"), &[HostTensor::from([0f32, 0.0]), HostTensor::scalar(0f32)]);
-    // Before the first step, streams can join.
+    // Before the first step, the shared counter has its initial value, so a new stream can join.
     shared.streams("B", &[Some(1), Some(0), None]).unwrap();
     assert_eq!(step(&mut shared, [2.0, 4.0, 6.0]), [2.0, 4.0, 6.0]);
     step(&mut shared, [4.0, 8.0, 0.0]);
@@ -51,7 +51,7 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     let says = ["state `count`", "an axis of B streams", "f32[]", "as `f32[B]`", "fix:", "streams.rs"];
     assert_rejected(shared.streams("B", &[Some(1), None]), &says);
     assert_eq!(shared.state().unwrap(), before);
-    // Without new streams, running streams can be removed, moved and duplicated.
+    // If no new stream joins, running streams can be moved and duplicated at any time.
     shared.streams("B", &[Some(1), Some(0), Some(1)]).unwrap();
     assert_eq!(step(&mut shared, [0.0, 0.0, 3.0]), [4.0, 2.0, 5.0]);
     // If all streams are new, the counter is reset.
@@ -63,7 +63,7 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     shared.reset();
     shared.streams("B", &[Some(0), None]).unwrap();
     assert_eq!(step(&mut shared, [5.0, 7.0]), [5.0, 7.0]);
-    // After the caller sets the states, they no longer count as initial.
+    // States that the caller sets do not count as initial, even if they have the initial values.
     shared.reset();
     shared.set_state(&shared.state().unwrap()).unwrap();
     assert_rejected(shared.streams("B", &[Some(0), None]), &["state `count`"]);
@@ -116,7 +116,7 @@ fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
     }
 }
 
-/// Each stream tracks independently whether its running scan has started.
+/// The cumulative ops and associative scans of a new stream start at its own first row.
 #[test]
 fn running_combinations_begin_with_their_stream() {
     let graph = built("running", |g| {
@@ -196,7 +196,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     stepper.set_state(&given(&[5, 4])).unwrap();
     assert_eq!(stepper.step_host(&[ones(&[5, 4])]).unwrap()[0], ones(&[5, 4]));
     assert_rejected(stepper.set_state(&given(&[2, 4])), &["f32[5,4]"]);
-    // The two states have different numbers of streams.
+    // States with different numbers of streams are rejected.
     let pair = built("pair", |g| {
         let [xs, a, b] = [g.input("xs", "f32[T,B]"), g.input("a", "f32[B]"), g.input("b", "f32[B]")];
         scan((a, b), xs, |(a, b), x| ((a + x, b - x), a * b)).1
@@ -207,8 +207,8 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     step(&mut stepper, [1.0, 1.0]);
 }
 
-/// A loop must run one step per row. A loop of `2 T - 1` or `T * T` steps does so only if the sequence has a single
-/// row.
+/// A program is rejected if a loop does not run one step per row of the sequence. The step counts `2 T - 1` and `T * T`
+/// equal the number of rows, `T`, only if the sequence has a single row.
 #[test]
 fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     for steps in [Dim::from("T") * 2 - 1, Dim::from("T") * Dim::from("T")] {
@@ -229,8 +229,9 @@ fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     }
 }
 
-/// Runs a stepper of a program with a sequence `xs: f64[T,2]` and other inputs. Compares the outputs of each step with
-/// the outputs of the whole program for the rows so far. Only the newest row of the first output is compared.
+/// Asserts that each step of a program agrees with the whole program on the rows read so far. The first output is a
+/// sequence, and only its newest row is compared. The program reads a sequence `xs: f64[T,2]`, and `fixed` contains its
+/// other inputs.
 fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     const ROWS: usize = 9;
     let rows = |count: usize| {
@@ -238,7 +239,7 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
         HostTensor::from_fn(DType::F64, &[count, 2], number)
     };
     let start = graph.stepped().unwrap().start;
-    // If a step also reads earlier rows, the start graph needs the rows before the first step.
+    // If a step also reads earlier rows, the start graph takes the rows before the first step as the input `xs_before`.
     let before = (0..start.inputs().len()).find(|input| start.input_name(*input) == "xs_before");
     let before = before.map(|input| start.input_type(input).shape[0].constant().unwrap() as usize);
     let given: Vec<HostTensor> = fixed.iter().cloned().chain(before.map(rows)).collect();
@@ -257,8 +258,8 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
 /// Each step reads several rows of a padded sequence, or of the result of a cumulative op or an associative scan.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // The test skips taps that reach back by fewer rows than are prepended to the sequence, because the loop would then
-    // have more steps than the sequence has rows.
+    // Each number is the number of rows that the program prepends to the sequence. Taps that all reach back by fewer
+    // rows are skipped, because the loop would then have more steps than the sequence has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),
@@ -286,7 +287,7 @@ fn several_rows_of_what_is_kept_are_those_of_the_whole() {
     }
 }
 
-/// The program returns the last rows of a state with taps.
+/// Tests programs that return the last rows of a state with taps.
 #[test]
 fn last_rows_of_a_state_are_those_of_the_whole() {
     for count in 1..4 {
@@ -309,8 +310,8 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
     }
 }
 
-/// If the next values of two states are equal, a step computes them once. Both states must get the value, and the
-/// outputs that follow must keep their order.
+/// If the next values of two states are equal, a step computes them once. Both states must receive the value, and the
+/// outputs after them must keep their order.
 #[test]
 fn states_that_become_one_value() {
     let graph = built("merged", |g| {
@@ -337,7 +338,7 @@ fn streams_along_one_axis_and_then_along_another() {
 }
 
 /// Streams join and leave along two axes, before and after steps. Each stream must keep its initial state and its own
-/// rows. The values that all steps share have streams too.
+/// rows. The fixed inputs `by_b`, `by_c` and `by_both` also have a value for each stream.
 #[test]
 fn streams_of_two_axes_come_and_go() {
     let sums = built("sums", |g| {
@@ -360,7 +361,8 @@ fn streams_of_two_axes_come_and_go() {
         (drawn >> 33) as usize % below
     };
     let mut stepper = stepper(&sums, &fixed);
-    // `origins` holds, for each axis, the original stream at each batch index. `states` holds the expected states.
+    // `origins[axis][index]` is the original batch index whose initial state and fixed inputs the stream at `index`
+    // uses. `states` holds the expected states.
     let mut origins = made.map(|count| (0..count).collect::<Vec<usize>>());
     let mut states: Vec<Vec<f32>> = (0..made[0]).map(|b| (0..made[1]).map(|c| start(b, c)).collect()).collect();
     for _ in 0..200 {

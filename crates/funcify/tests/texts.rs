@@ -1,10 +1,10 @@
-//! Tests the errors for programs that do not parse, and bodies nested to the maximum depth.
+//! Tests the errors for programs that do not parse, and programs whose bodies are nested to the maximum depth.
 
 use std::collections::BTreeMap;
 
 use funcify::{Error, Graph, HostTensor, Value, cond, evaluate, fori_loop, scan, while_loop};
 
-/// Wraps an equation in a program.
+/// Returns the text of a program that consists of this equation.
 fn program(equation: &str) -> String {
     format!("fn @f(%x: f32[2,3], %p: bool[2,3], %i: i64[]) {{\n  {equation}\n  return y=%0\n}}\n")
 }
@@ -103,8 +103,7 @@ fn a_name_from_elsewhere_is_answered_with_the_op() {
     }
 }
 
-/// A size symbol that no input binds is rejected, and the error points at it: in a header, a type, an attribute or a
-/// bound.
+/// A size symbol that no input binds is rejected in a loop header and in a type, and the error points at the symbol.
 #[test]
 fn a_size_that_no_input_has_is_marked() {
     let text = |header: &str, size: &str| {
@@ -162,7 +161,7 @@ fn a_name_without_its_mark_is_answered_with_it() {
 /// The maximum nesting depth of bodies.
 const MAX_DEPTH: usize = 64;
 
-/// Builds a nest of this depth for each op with bodies.
+/// Builds, for each op with bodies, a graph that nests the op to this depth.
 fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     type Nest = fn(usize, Value) -> Value;
     fn by_scan(depth: usize, x: Value) -> Value {
@@ -181,8 +180,8 @@ fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     nests.map(|(name, nest)| (name, Graph::build(name, |g| nest(depth, g.input("x", "f32[]"))))).into()
 }
 
-/// Every pass supports the maximum depth on a 2 MB stack, the size of a test thread's stack: building, printing,
-/// parsing, checking, comparing, drawing, running, batching and dropping.
+/// Graphs with the maximum nesting depth can be built, printed, parsed, checked, compared, drawn, run and dropped on a
+/// 2 MB stack, the size of a test thread's stack.
 #[test]
 fn a_nest_that_prints_also_parses() {
     let look = || {

@@ -1,5 +1,5 @@
 //! Tests gradients of loops with early exit when unrolling is forced. The backward loop runs as many steps as the
-//! forward loop did. That number depends on data, but its static maximum is the same as for the forward loop.
+//! forward loop did. That number depends on data, but it has the same static maximum as in the forward loop.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
@@ -12,7 +12,7 @@ fn unrolled(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
 }
 
 /// Asserts that the gradient of a loss, and the gradient of that gradient, agree with the reference evaluator when
-/// unrolling is forced.
+/// unrolling is forced. Returns the gradient.
 #[track_caller]
 fn check(loss: Result<Graph>, options: GradOptions, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let loss = loss.unwrap_or_else(|error| panic!("{error}"));
@@ -38,7 +38,7 @@ fn xs() -> HostTensor {
     HostTensor::from([1f64, 1.0, 1.0, 1.0, 1.0, 1.0])
 }
 
-/// Builds a loop that sums rows until the sum exceeds 2.5.
+/// Builds a loss from a loop that sums the cubes of the rows until the sum exceeds 2.5.
 fn first(options: ScanOptions) -> Result<Graph> {
     Graph::build("first", |g| {
         let xs = g.input("xs", "f64[6]");
@@ -72,7 +72,7 @@ fn of_a_loop_that_ends_early() {
     }
 }
 
-/// Loops with early exit may be nested in the steps of a loop, or run one after the other.
+/// Tests a loop with early exit inside the step of another loop, followed by a second loop with early exit.
 #[test]
 fn of_loops_in_loops() {
     let nest = Graph::build("nest", |g| {

@@ -122,7 +122,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     thread::scope(|scope| {
         let slow = scope.spawn(|| last(&function, GATED_SIZE));
         drop(gate.wait(|state| state.arrived == 1));
-        // Meanwhile, calls with known and with new sizes succeed, and so do reports.
+        // Meanwhile, calls for compiled sizes and for new sizes succeed, and `report` does not wait.
         for rows in [2, 3, 2, 4, 3] {
             assert_eq!(last(&function, rows).unwrap(), rows as f64);
         }
@@ -135,8 +135,8 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     assert_eq!((function.counts().made, gate.compiled.load(Ordering::SeqCst)), (4, 4));
 }
 
-/// A call that waits while another call compiles the same program can be cancelled. It does not compile the program
-/// itself.
+/// A call that waits while another call compiles the same program can be cancelled. The cancelled call does not compile
+/// the program itself.
 #[test]
 fn a_call_that_waits_for_a_program_can_be_cancelled() {
     let (function, gate) = function();

@@ -43,14 +43,16 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     Ok(())
 }
 
-/// Returns the embeddings of the tokens, the embedding matrix of the vocabulary, and the target tokens.
+/// Adds the inputs to the graph: the embeddings of the tokens, the embedding matrix of the vocabulary, and the target
+/// tokens.
 fn inputs(g: &Builder) -> (Value, Value, Value) {
     let floats = |rows: usize| TensorType::new(DType::F32, [rows, WIDTH]);
     let target = TensorType::new(DType::I64, [TOKENS]);
     (g.input("x", floats(TOKENS)), g.input("w", floats(VOCABULARY)), g.input("target", target))
 }
 
-/// Returns the sum of the cross-entropies of the tokens with the embeddings `x`, given their targets.
+/// Computes the sum of the cross-entropies of some tokens, from their embeddings `x`, their targets, and the embedding
+/// matrix `w` of the vocabulary.
 fn loss(x: Value, target: Value, w: Value) -> Value {
     let logits = x.matmul(w.t());
     let of_target = logits.gather(1, target.unsqueeze(1)).squeeze(1);

@@ -27,8 +27,8 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let inputs = [HostTensor::scalar(10f32), HostTensor::from([[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]])];
     let slopes = compile(backend, &slopes()?)?.call(&inputs)?;
     println!("{slopes:?}");
-    // d(x0 w^2 + x1 w + x2)/dw is 2 w x0 + x1, and the second derivative is 2 x0. The while loop runs one step,
-    // so it computes w^2.
+    // For the row (x0, x1, x2), `decay` computes x0 w^2 + x1 w + x2. Its derivative is 2 w x0 + x1, and its second
+    // derivative is 2 x0. The while loop runs one step, so it computes w^2.
     let scalar = HostTensor::scalar::<f32>;
     ensure!(slopes == [scalar(107.0), scalar(10.0), [22f32, 85.0].into(), scalar(20.0)], "unexpected slopes");
 

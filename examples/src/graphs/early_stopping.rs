@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// The text that the model has memorised. Each pair of letters in it is always followed by the same letter.
+/// The text that the model has memorised. Each pair of letters in the text determines the letter that follows.
 const TEXT: &str = "^control flow.";
 /// The maximum number of decoded tokens.
 const MAX_TOKENS: usize = 64;

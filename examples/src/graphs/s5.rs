@@ -26,7 +26,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     })?;
     let parallel = layer("parallel", |decay, driven| {
         let decays = decay.broadcast_to(driven.shape());
-        // x = a2 (a1 x + b1) + b2
+        // Applying (a1, b1) and then (a2, b2) to x gives a2 (a1 x + b1) + b2.
         associative_scan((decays, driven), |(a1, b1), (a2, b2)| (a2 * a1, a2 * b1 + b2)).1
     })?;
     println!("{parallel}");

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Runs one program on a prompt and on the prompt's last token. Checks that the last rows agree.
+/// Runs one program on a prompt and on the prompt's last token. Checks that the last rows of the two results agree.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let attention = Graph::build("attention", |g| {
         let q = g.input("q", "f32[T,8]");

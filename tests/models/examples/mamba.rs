@@ -1,4 +1,5 @@
-//! The README's program: replaces the loop of a candle-transformers model, then trains and serves the model.
+//! The second program of the serving page: replaces the loop of a candle-transformers model, then trains and serves the
+//! model.
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{AdamW, Optimizer, VarBuilder, VarMap};

@@ -43,7 +43,7 @@ fn mamba_models() -> Result<()> {
     };
     compare("Mamba, prompt", || walk(0, new()?), || ours.forward(&ids, &mut ours.zero_state(1)?))?;
 
-    // Reads the last quarter again, token by token, from the state after the first three quarters.
+    // Reads the last quarter of the prompt token by token, from the state after the first three quarters.
     let from = STEPS / 4 * 3;
     let mut start = ours.zero_state(1)?;
     ours.forward_last(&ids.narrow(1, 0, from)?, &mut start)?;
@@ -121,7 +121,7 @@ fn rwkv_models() -> Result<()> {
     compare("RWKV 6, prompt", walk, || ours.forward(&ids, &mut ours.zero_state(1)?))
 }
 
-/// Times both models, alternating between them, and prints the results.
+/// Times both models, alternating between them, and prints the results. Panics if their logits differ.
 fn compare(name: &str, theirs: impl Fn() -> Result<Tensor>, ours: impl Fn() -> Result<Tensor>) -> Result<()> {
     let off = distance(&ours()?, &theirs()?);
     assert!(off < 1e-5, "{name}: logits differ by {off:e}");

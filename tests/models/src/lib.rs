@@ -29,7 +29,7 @@ pub fn tensor(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
 }
 
-/// Returns pseudorandom token ids below `vocabulary`, with shape `[batch, steps]`.
+/// Returns a fixed pattern of token ids below `vocabulary`, with shape `[batch, steps]`.
 pub fn tokens(batch: usize, steps: usize, vocabulary: u32) -> Tensor {
     let token = |index: usize| (index as u32 * 7 + index as u32 / 3) % vocabulary;
     Tensor::from_vec((0..batch * steps).map(token).collect::<Vec<_>>(), (batch, steps), &Device::Cpu).unwrap()
@@ -123,7 +123,7 @@ impl Weights {
     }
 }
 
-/// Computes the cross-entropy of the next token at each position, from logits `[batch, steps, vocabulary]`.
+/// Computes the mean cross-entropy of the next tokens, from logits `[batch, steps, vocabulary]`.
 pub fn next_token_loss(logits: &Tensor, ids: &Tensor) -> Result<Tensor> {
     let (_, steps) = ids.dims2()?;
     let targets = ids.narrow(1, 1, steps - 1)?.flatten_all()?;

@@ -1,5 +1,5 @@
-//! Tests Mamba: whole prompts against the library's token-by-token runs, the exchange of states, gradients and
-//! training.
+//! Tests Mamba: whole prompts against the token-by-token runs of candle-transformers (the library), the exchange of
+//! states, gradients and training.
 
 mod walk;
 

@@ -1,4 +1,5 @@
-//! Tests RecurrentGemma: whole and partial prompts against the library's steps, gradients and training.
+//! Tests RecurrentGemma: whole and partial prompts against the steps of candle-transformers (the library), gradients
+//! and training.
 
 use candle_core::{DType, IndexOp, Tensor};
 use candle_transformers::models::recurrent_gemma as library;

@@ -1,5 +1,5 @@
-//! Tests RWKV 5 and 6: whole prompts against the library's token-by-token runs, the exchange of states, gradients and
-//! training.
+//! Tests RWKV 5 and 6: whole prompts against the token-by-token runs of candle-transformers (the library), the exchange
+//! of states, gradients and training.
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;

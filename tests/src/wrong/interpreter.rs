@@ -16,7 +16,7 @@ use super::Fault;
 /// The maximum number of elements of a tensor. No case of the suite reaches it.
 const MAX_ELEMENTS: i64 = 1 << 24;
 
-/// The state of one run of a graph.
+/// An interpreter for one run of a graph.
 pub(super) struct Interpreter {
     fault: Fault,
     sizes: Sizes,
@@ -77,7 +77,8 @@ impl Interpreter {
             .collect()
     }
 
-    /// Rejects tensors that are too large. Only a step that runs because of a fault computes such a tensor.
+    /// Rejects a tensor of more than `MAX_ELEMENTS` elements. Only a step that runs because of a fault computes such a
+    /// tensor.
     fn check_size(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MAX_ELEMENTS) {
@@ -281,7 +282,8 @@ impl Interpreter {
         self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// Returns a row. Without a fault, the row must exist (scan-c5). With a fault, a missing row reads as zeros.
+    /// Returns the row, if it exists. Without a fault, a missing row is an error (scan-c5). With a fault, a missing row
+    /// reads as zeros.
     fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),

@@ -9,7 +9,7 @@ use funcify::{Graph, HostTensor, TensorType};
 
 use interpreter::Interpreter;
 
-/// A fault of the interpreter.
+/// A fault that can be injected into the interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// No fault.

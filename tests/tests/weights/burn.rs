@@ -17,7 +17,7 @@ use crate::{
     recurrent_gemma, rotations, rwkv, xlstm,
 };
 
-/// The name of a parameter in PyTorch, and whether PyTorch stores the parameter transposed.
+/// The path of a parameter in a module, from which its name and layout in PyTorch follow.
 #[derive(Default)]
 struct Path {
     names: Vec<String>,
@@ -40,7 +40,7 @@ impl Path {
         self.names.pop();
     }
 
-    /// Returns the name without enum variants, which PyTorch does not have.
+    /// Returns the parameter's name in PyTorch, without the enum variants of Burn's modules.
     fn name(&self) -> String {
         self.names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(".")
     }
@@ -50,7 +50,7 @@ impl Path {
     }
 }
 
-/// Loads the weights of a file into the parameters of a module.
+/// A mapper that loads the weights of a file into the parameters of a module.
 struct WeightLoader<'a> {
     path: Path,
     weights: &'a Tensors,
@@ -79,7 +79,7 @@ impl ModuleMapper for WeightLoader<'_> {
     }
 }
 
-/// Collects the gradients of a module's parameters, keyed by PyTorch's parameter names.
+/// A visitor that collects the gradients of a module's parameters, keyed by PyTorch's parameter names.
 struct GradientCollector<'a> {
     path: Path,
     gradients: &'a Gradients,

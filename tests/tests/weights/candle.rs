@@ -38,7 +38,8 @@ fn builder(vars: &BTreeMap<String, Var>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-/// Returns the outputs and the gradients of `sum(ct * output)` with respect to the variables.
+/// Returns the outputs, and the gradients of a loss with respect to the variables. The loss is the sum of the products
+/// of each output and its cotangent `ct`.
 fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>) -> Result<Tensors> {
     let mut loss = Tensor::zeros((), DType::F32, &Device::Cpu)?;
     let mut found = Tensors::new();

@@ -14,14 +14,15 @@ use funcify::nn::{Cell, DeltaNet, Griffin, Mamba, Mamba2, Recurrent, Rwkv4, Xlst
 
 use crate::golden::{Differences, Golden, differences, folder};
 
-/// The sizes of the models, as in `tests/weights/make.py`.
+/// The number of features of each model, as in `tests/weights/make.py`.
 const FEATURES: usize = 16;
 const VOCABULARY: usize = 32;
 const LAYERS: usize = 2;
 
-/// The maximum difference from torch's results, relative to the largest element of a tensor. Torch and funcify both
-/// compute in f32.
+/// The maximum difference of an output from torch's result, relative to the largest element of a tensor. Torch and
+/// funcify both compute in f32.
 const OUTPUTS: f64 = 1e-5;
+/// The maximum difference of a gradient from torch's result, relative to the largest element of a tensor.
 const GRADIENTS: f64 = 2e-5;
 
 fn mamba() -> Mamba {
@@ -36,9 +37,9 @@ fn recurrent_gemma() -> Griffin {
     Griffin { inner: 24, ..Griffin::new(FEATURES, 2) }
 }
 
-/// The number of features per head that RecurrentGemma's attention rotates. `WINDOW` is the number of steps to which a
-/// step can attend.
+/// The number of features per head that RecurrentGemma's attention rotates.
 const ROTATED: usize = 4;
+/// The number of steps to which a step can attend.
 const WINDOW: usize = 5;
 
 /// Returns the cosines and the sines of the rotation angles of each step, `[steps, ROTATED / 2]` each.

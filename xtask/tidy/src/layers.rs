@@ -13,7 +13,7 @@ struct Layered {
 const CRATES: [Layered; 10] = [
     // One layer contains modules that depend on each other cyclically. Breaking the cycle would require distributing
     // the rules of an op over several files. All rules of an op are in its file (`ops`). They compute with values
-    // (`value`), extend a trace (`graph`), and are called by derivatives and batching (`derivative`, `vmap`).
+    // (`value`), add nodes to a graph (`graph`), and are called by derivatives and batching (`derivative`, `vmap`).
     Layered {
         sources: "crates/funcify-core/src/",
         layers: &[

@@ -28,7 +28,8 @@ const PHRASES: [&str; 21] = [
     "works off",
 ];
 
-/// Returns a problem for each comment of a Rust file that breaks one of these rules.
+/// Returns a problem for each doc comment that begins with a word of `OPENINGS`, and for each phrase of `PHRASES` in a
+/// comment.
 pub(crate) fn problems(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     for (line, comment) in comments(text) {
@@ -122,7 +123,7 @@ fn sentences(text: &str) -> Vec<String> {
     found.into_iter().filter(|words| words.len() > 3).map(|words| words.join(" ")).collect()
 }
 
-/// Computes the FNV-1a hash.
+/// Computes the FNV-1a hash of a text.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

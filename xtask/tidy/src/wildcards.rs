@@ -119,7 +119,7 @@ impl<'ast> Visit<'ast> for Lists {
     }
 }
 
-/// Collects the names of the ops in a pattern.
+/// A visitor that collects the names of the ops in a pattern.
 #[derive(Default)]
 struct Ops(Vec<String>);
 
@@ -187,7 +187,7 @@ fn is_flag(body: &Expr) -> bool {
     matches!(body, Expr::Lit(of) if matches!(of.lit, syn::Lit::Bool(_)))
 }
 
-/// Collects the names that occur in an expression.
+/// A visitor that collects the names that occur in an expression.
 #[derive(Default)]
 struct Words(Vec<String>);
 

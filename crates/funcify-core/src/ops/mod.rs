@@ -335,7 +335,8 @@ fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorTyp
     })
 }
 
-/// Checks that each type equals the expected one. `component(index)` describes the item at an index for the error.
+/// Checks that each type in `found` equals the type at the same index in `expected`. `component(index)` describes the
+/// item at an index for the error message.
 fn check_types<'a>(
     at: &Place,
     expected: impl IntoIterator<Item = &'a TensorType>,

@@ -41,7 +41,7 @@ impl Dot {
         self.lines.push(format!("{}{text}", "  ".repeat(depth)));
     }
 
-    /// Writes the nodes of a body. `prefix` makes their names unique across bodies.
+    /// Writes the nodes and edges of a body. `prefix` makes the names of the nodes unique across bodies.
     fn body(&mut self, graph: &Graph, prefix: &str, depth: usize) {
         let mut makers: std::collections::HashMap<ValueId, String> = Default::default();
         for (index, input) in graph.inputs().iter().enumerate() {

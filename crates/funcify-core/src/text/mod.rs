@@ -38,28 +38,28 @@
 //! ```
 //!
 //! The first form is for ops with named bodies, the second for ops with a single unnamed body, such as a scan. In the
-//! second form, lines before the equations declare the parameters and the rows of operands or results that they read,
+//! second form, lines before the equations declare the parameters, with the rows of operands or results that they hold,
 //! and lines after the equations write rows of results. Results of the body that are not written as rows are listed
-//! after the op's own keyword. Empty parts are omitted. Inside a body, the values after `with` keep their outer names.
-//! The step index is always called `t`.
+//! after a keyword of the op (`WORD`), such as `until`. Empty parts are omitted. Inside a body, the values after `with`
+//! keep their outer names. The step index is always called `t`.
 //!
-//! A scan has the attributes `steps`, `until`, `order=down` and `unroll=3`. Checkpointing is set by `policy=save_all`,
-//! `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and truncated backpropagation
-//! by `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)).
+//! A scan has the attribute `steps`, and may have `until`, `order=down` and `unroll=3`. Checkpointing is set by
+//! `policy=save_all`, `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and
+//! truncated backpropagation by `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)).
 //!
 //! In `scan %n {steps=$1}`, the number of steps is the value of `%n`, and later lines can use it as the symbol `$1`.
 //! With `{steps=20, until=$1}`, the body ends with the line `until %stop`. The loop ends after the first step in which
 //! `%stop` is `true`, and `$1` is the number of steps that ran.
 //!
 //! In the body of a scan, the sequences come first, then the buffers, then the carries. The keywords seq, nit-sot,
-//! sit-sot, mit-sot and mit-mot are implied by the rest of the line, and the parser checks that they match. If a buffer
-//! has initial rows and the loop runs upward, its taps are relative to the row after the initial ones, so the step
+//! sit-sot, mit-sot and mit-mot are implied by the rest of the line, and the parser checks that they match. If the loop
+//! runs upward, the taps of a sit-sot or mit-sot buffer are relative to the row after the initial rows, so the step
 //! writes row `t`. All other taps are row indices.
 //!
 //! `bind_size %n {size=$1}` has no results. It binds the symbol `$1` to the value of `%n`, so that later lines can use
 //! it, as in `%0: f32[$1] = slice %xs {axis=0, start=0, limit=$1, step=1}`.
 //!
-//! A switch contains one block per branch, and each block ends with the results of its branch. If the selector is a
+//! A switch contains one block per branch, and each block ends with the results of its branch. If the index is a
 //! boolean, `false` selects case 0:
 //!
 //! ```text

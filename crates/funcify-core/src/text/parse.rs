@@ -225,7 +225,7 @@ impl Parser {
         Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, last: None })
     }
 
-    /// Parses binders separated by commas.
+    /// Parses one or more names with their types, separated by commas. Each may have a `last` clause.
     pub(super) fn binders(&mut self, expected: &str) -> Result<Vec<Binder>> {
         let mut binders = Vec::new();
         while binders.is_empty() || self.cursor.take_mark(',') {

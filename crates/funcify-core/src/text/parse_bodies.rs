@@ -62,8 +62,8 @@ impl Parser {
         self.cursor.expect_line_end()
     }
 
-    /// Creates the error for an op or body whose first line does not end with an opening brace, which earlier versions
-    /// of the syntax allowed.
+    /// Creates the error for an op or body whose first line does not end with an opening brace. Earlier versions of the
+    /// syntax allowed that.
     fn wrong_head(&self, spelling: &Spelling) -> Error {
         let attributes = match spelling.attributes {
             [] => String::new(),
@@ -136,7 +136,8 @@ impl Parser {
         Ok(())
     }
 
-    /// Parses the list of captured outer values, such as `%x, %w as %w_1`. Returns them with their names in the body.
+    /// Parses the list of outer values that a body captures, such as `%x, %w as %w_1`. Returns each value with its name
+    /// in the body.
     fn captured(&mut self, outer: &Body) -> Result<Vec<(String, ValueId)>> {
         let mut captured: Vec<(String, ValueId)> = Vec::new();
         loop {

@@ -33,7 +33,7 @@ fn arguments(graph: &Graph) -> Vec<HostTensor> {
     types.iter().map(tensor).collect()
 }
 
-/// Checks the round trip of a graph. Returns its text.
+/// Checks the round trip of a graph through the text form. Returns the text.
 fn round_trips(graph: &Graph) -> String {
     let text = print(graph);
     let parsed = parse(&text).unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
@@ -402,8 +402,8 @@ fn excerpts_show_the_last_equations() {
     assert_eq!(excerpt(&Graph::new(""), "sin", &[]), ["sin"]);
 }
 
-/// Checks that a function with the given lines is rejected with an error of the given kind. The message must contain
-/// `message`. If `place` is given, the error must refer to that line and column.
+/// Checks that a function whose body consists of `lines` is rejected with an error of the given kind. The message must
+/// contain `message`. If `place` is given, the error must refer to that line and column.
 fn rejects(lines: &str, kind: &str, message: &str, place: Option<(usize, usize)>) {
     let text = format!("fn @f(%x: f32[T,3], %w: f32[3], %s: f32[1,3]) {{\n{lines}\n}}\n");
     let error: Error = parse(&text).expect_err(&text);

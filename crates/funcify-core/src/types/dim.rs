@@ -106,8 +106,8 @@ impl Dim {
         self.beyond_range || (has_negative_constant() && self.terms.iter().all(|(_, c)| *c <= 0))
     }
 
-    /// Returns `true` if the arithmetic that computed this dimension overflowed. Such a dimension does not represent a
-    /// size.
+    /// Returns `true` if the arithmetic that computed this dimension exceeded 64 bits or the limit on terms. Such a
+    /// dimension does not represent a size.
     pub fn is_beyond_range(&self) -> bool {
         self.beyond_range
     }
@@ -242,7 +242,7 @@ impl Dim {
     }
 
     /// Solves `self == value` for the symbol of `self`: `k+1 == 8` yields `(k, 7)`. Returns `None` if `self` is not
-    /// linear in a single symbol, or if the solution is not a size.
+    /// linear in a single symbol, or if the solution is not a nonnegative 64-bit integer.
     #[doc(hidden)]
     pub fn solve(&self, value: i64) -> Option<(Symbol, i64)> {
         let mut constant = 0;
@@ -255,7 +255,7 @@ impl Dim {
             }
         }
         let (symbol, factor) = unknown?;
-        // The difference of two 64-bit numbers may overflow 64 bits.
+        // Uses 128 bits, because the difference of two 64-bit numbers may overflow.
         let (rest, factor) = (i128::from(value) - i128::from(constant), i128::from(factor));
         let size = i64::try_from(rest / factor).ok().filter(|size| *size >= 0 && rest % factor == 0)?;
         Some((symbol, size))

@@ -26,7 +26,7 @@ pub enum DType {
     I64,
     /// IEEE 754 binary16.
     F16,
-    /// bfloat16: the upper half of a binary32.
+    /// bfloat16: the upper 16 bits of a binary32.
     BF16,
     /// IEEE 754 binary32.
     F32,
@@ -54,7 +54,7 @@ impl DType {
         }
     }
 
-    /// Returns the element type with this name, or `None` if there is none.
+    /// Returns the element type with this name, or `None` if the name is unknown.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|dtype| dtype.name() == name)
     }

@@ -17,7 +17,7 @@ pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
     read().map_err(expectation)
 }
 
-/// Formats a parse error as a single sentence.
+/// Formats a parse error on one line: the expected tokens, their location, the token that was found, and the fix.
 pub(crate) fn expectation(error: Error) -> String {
     match error {
         Error::Parse { at, expected, found, fix } => {

@@ -1,11 +1,11 @@
 //! Rounds numbers to 16-bit floats, without double rounding.
 //!
-//! The conversions from f64 in the `half` crate ignore the low 32 bits, or convert to f32 first. They therefore round
-//! numbers close to the midpoint of two floats like the midpoint itself.
+//! The conversions from f64 in the `half` crate ignore the low 32 bits, or convert to f32 first. They therefore treat
+//! some numbers close to the midpoint of two 16-bit floats as ties.
 
 use half::{bf16, f16};
 
-/// Returns the nearest f16, rounding ties to even.
+/// Returns the f16 nearest to `number`, rounding ties to even.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -16,7 +16,7 @@ pub fn nearest_f16(number: f64) -> f16 {
     f16::from_f32(round_to_odd(number))
 }
 
-/// Returns the nearest bf16, rounding ties to even.
+/// Returns the bf16 nearest to `number`, rounding ties to even.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -56,7 +56,7 @@ fn round_to_odd(number: f64) -> f32 {
 mod tests {
     use super::*;
 
-    /// Tests each midpoint of two neighbouring 16-bit floats, and the f64 values directly above and below it.
+    /// Tests every seventh midpoint of two neighbouring 16-bit floats, and the f64 values directly above and below it.
     #[test]
     fn numbers_next_to_the_middle_of_two_are_rounded_to_the_nearer_one() {
         for bits in (0u16..0x7c00).step_by(7) {

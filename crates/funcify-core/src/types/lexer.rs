@@ -1,4 +1,4 @@
-//! Splits the text form into tokens, and provides the parsers' cursor.
+//! Splits the text form into tokens, and provides the cursor with which the parsers read them.
 
 use std::fmt;
 
@@ -51,8 +51,8 @@ impl Token {
     }
 }
 
-/// Creates the error for a text that does not follow the grammar at `site`. If the word found there resembles an
-/// expected word, the error suggests that word.
+/// Creates the error for text at `site` that does not follow the grammar. If the word in `found` resembles a word in
+/// `expected`, the error suggests the expected word.
 pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
     let (expected, found) = (expected.into(), found.to_string());
     let word = quoted_words(&found).next().filter(|word| is_name(word));
@@ -61,7 +61,7 @@ pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt:
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
 
-/// Creates the error for an unknown word.
+/// Creates the error for an unknown word. If a similar word is among `words`, the error suggests it.
 pub(crate) fn unknown_word<'a>(
     site: Site,
     expected: impl Into<String>,
@@ -263,7 +263,7 @@ impl Cursor {
         Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix: fix.into() }
     }
 
-    /// Returns the location of the first occurrence of a word.
+    /// Returns the location of the first occurrence of a word, or `None` if the text does not contain it.
     pub(crate) fn first_word(&self, word: &str) -> Option<Site> {
         self.tokens.iter().find_map(|(token, site)| token.is(word).then_some(*site))
     }

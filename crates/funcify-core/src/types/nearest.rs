@@ -2,9 +2,9 @@
 
 use strsim::osa_distance;
 
-/// Returns the candidate with the smallest edit distance to a misspelt word, or `None` if no candidate is close.
-/// Each insertion, deletion, replacement or transposition counts as 1. Among candidates at the same distance, prefers
-/// one with the same letters, then a prefix of the word, then one of a similar length, then the first.
+/// Returns the candidate with the smallest edit distance to a misspelt word, or `None` if no candidate is close. Each
+/// insertion, deletion, replacement or transposition of letters counts as 1. Among candidates at the same distance,
+/// prefers one with the same letters, then a prefix of the word, then one of a similar length, then the first.
 pub(crate) fn closest_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Every word of the text form is shorter than this.
     const MAX_WORD_LENGTH: usize = 40;

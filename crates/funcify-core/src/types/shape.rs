@@ -46,7 +46,8 @@ impl Shape {
         self.0.iter().fold(Dim::from(1), |product, dim| product * dim)
     }
 
-    /// Returns the concrete sizes of the axes, given the sizes of the symbols.
+    /// Returns the concrete sizes of the axes, given the sizes of the symbols. Returns an error if a symbol is unbound,
+    /// or if a size is negative or too large.
     pub fn value(&self, sizes: &Sizes) -> Result<Vec<usize>, SizeError> {
         let size = |dim: &Dim| {
             let value = dim.value(sizes)?;
@@ -56,12 +57,14 @@ impl Shape {
     }
 
     /// Returns the first dimension that can never be a valid size, because it is always negative or is beyond range.
+    /// Returns `None` if there is no such dimension.
     #[doc(hidden)]
     pub fn first_unusable_dim(&self) -> Option<&Dim> {
         self.0.iter().find(|dim| dim.is_unusable())
     }
 
-    /// Returns the concrete sizes of the axes, or `None` if a dimension has a symbol or is negative.
+    /// Returns the concrete sizes of the axes, or `None` if a dimension contains a symbol, is negative, or is beyond
+    /// range.
     pub fn constant(&self) -> Option<Vec<usize>> {
         self.value(&Sizes::new()).ok()
     }

@@ -34,7 +34,8 @@ impl Value {
         select(self.le(0), 0, self)
     }
 
-    /// Computes x times the probability that a standard normal variable is below x: x * (1 + erf(x / sqrt(2))) / 2.
+    /// Computes the exact GELU, x times the standard normal cumulative distribution function at x: x * (1 + erf(x /
+    /// sqrt(2))) / 2.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -96,7 +97,7 @@ impl Value {
         -(-self).softplus()
     }
 
-    /// Computes log(exp(x) + exp(y)) elementwise without overflow. Returns NaN if either is NaN.
+    /// Computes log(exp(x) + exp(y)) elementwise without overflow, where y is `right`. Returns NaN where x or y is NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -117,8 +118,8 @@ impl Value {
         larger + difference.exp().log1p()
     }
 
-    /// Computes sqrt(x * x + y * y) without overflow of the squares. Returns NaN if either is NaN. The derivatives at
-    /// (0, 0) are 0.
+    /// Computes sqrt(x * x + y * y) elementwise without overflow of the squares, where y is `right`. Returns NaN where
+    /// x or y is NaN. The derivatives at (0, 0) are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -139,7 +140,7 @@ impl Value {
 }
 
 /// Returns the larger of |x| and |y|, with its gradient stopped. If x and y are divided by this number, the sum of the
-/// squares neither overflows nor underflows. Returns 1 where either is not finite. Otherwise, the result is at least a
+/// squares neither overflows nor underflows. Returns 1 where x or y is not finite. Otherwise, the result is at least a
 /// small constant with a finite reciprocal.
 pub(crate) fn magnitude(x: Value, y: Value) -> Value {
     let least = match x.dtype() {

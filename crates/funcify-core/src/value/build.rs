@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::graph::{emit_at, fresh_symbol};
 use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 
-/// Declares the inputs of a graph. [`Graph::build`](crate::Graph::build) passes it to its closure.
+/// Declares the inputs of a graph. [`Graph::build`](crate::Graph::build) calls its closure with a `Builder`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -20,7 +20,7 @@ use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub struct Builder {
-    /// The unique number of the outermost body of the graph being traced.
+    /// The unique number of the outermost body of this builder's graph.
     pub(crate) home: u64,
 }
 
@@ -190,12 +190,12 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// Turns an integer scalar computed by the program into a dimension, such as the number of rows of a slice. It is the
 /// inverse of [`size`].
 ///
-/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol, which is bound to that size
-/// from this call on. In the body of a loop or a branch, each run of the body binds the symbol again, so a value of
-/// that size cannot leave the body: reduce the value inside the body, or write it into a buffer of a fixed size. On
-/// every backend, the host reads the number. The number has no derivative, but values of that size are differentiated
-/// as usual. Under [`vmap`](fn@crate::vmap), the size may differ between lanes if every value of that size is reduced
-/// over the axis with that size. The same holds for loops whose number of steps differs between lanes.
+/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol. When the program reaches this
+/// call, it binds the symbol to the number. In the body of a loop or a branch, each run of the body binds the symbol
+/// again, so a value of that size cannot leave the body: reduce the value inside the body, or write it into a buffer of
+/// a fixed size. On every backend, the host reads the number. The number has no derivative, but values of that size are
+/// differentiated as usual. Under [`vmap`](fn@crate::vmap), the size may differ between lanes if every value of that
+/// size is reduced over the axis with that size. The same holds for loops whose number of steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -290,7 +290,7 @@ pub fn stack(parts: &[Value], axis: i64) -> Value {
     concat(&rows, axis)
 }
 
-/// Adds an op with explicit operands, such as an op from another crate.
+/// Adds an op with the given operands, such as an op from another crate. Returns the results of the op.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -208,7 +208,8 @@ impl Value {
         self.gather(-1, iota(rows, DType::I64).unsqueeze(1).broadcast_to(shape)).squeeze(-1)
     }
 
-    /// Returns the sizes of the last two axes, or reports an error if there are fewer axes.
+    /// Returns the sizes of the last two axes. If the value has failed or has fewer than two axes, reports an error and
+    /// returns `None`.
     #[track_caller]
     fn matrix(self, op: &str) -> Option<[Dim; 2]> {
         let shape = self.shape();
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
     use crate::{Graph, HostTensor, evaluate};
 
-    /// Checks the result of a function with one argument.
+    /// Checks that `f` returns `expected` for `x`. NaN compares equal to NaN.
     fn check(x: impl Into<HostTensor>, f: impl Fn(Value) -> Value, expected: impl Into<HostTensor>) {
         let (x, expected) = (x.into(), expected.into());
         let graph = Graph::build("f", |b| f(b.input("x", x.ty()))).unwrap_or_else(|error| panic!("{error}"));

@@ -9,8 +9,8 @@ impl Value {
     /// including the payload of NaN. Returns the value itself if it already has that dtype. No derivative passes
     /// through a bitcast to a different dtype. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
-    /// Any other pair of types is an [`Error::Type`](crate::Error::Type) that lists the supported types. There are no
-    /// 16-bit integers: cast a 16-bit float to `f32` first.
+    /// For any other pair of types, building the program returns an [`Error::Type`](crate::Error::Type) that lists the
+    /// supported types. There are no 16-bit integers: cast a 16-bit float to `f32` first.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// Compares scaled numbers with the exact product in f64, which is rounded once, by a cast.
+    /// Compares the results of `ldexp` with the exact products in f64, which a cast rounds once.
     #[test]
     fn scaling_is_rounded_once() {
         for dtype in FLOATS.into_iter().filter(|dtype| *dtype != DType::F64) {
@@ -328,8 +328,8 @@ mod tests {
         }
     }
 
-    /// Checks that ties between subnormal numbers round to even, and that numbers next to a tie round to the nearest
-    /// number.
+    /// Checks that `ldexp` rounds f64 results once: ties between subnormal numbers round to even, and numbers next to a
+    /// tie round to the nearest number.
     #[test]
     fn f64_is_rounded_once_too() {
         let unit = f64::from_bits(1);

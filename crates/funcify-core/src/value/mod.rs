@@ -103,7 +103,7 @@ impl Value {
         self
     }
 
-    /// Adds an op with one operand and one result. Its site is the caller's line.
+    /// Applies an op with one operand and one result to this value. The op's site is the caller's line.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -252,7 +252,7 @@ impl Value {
         if self.shape() == shape && !self.is_failed() { self } else { self.emit(Broadcast { shape }) }
     }
 
-    /// Returns the same elements with another shape.
+    /// Returns a value with the same elements, in row-major order, and the given shape.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -158,7 +158,8 @@ operand_from! {
 }
 
 impl Operand {
-    /// Converts the operand to a value of `dtype`. Fails for a number that the dtype cannot represent.
+    /// Converts a number to a constant of type `dtype`, and returns a value unchanged. Reports an error for a number
+    /// that `dtype` cannot represent.
     #[track_caller]
     fn into_value(self, op: &str, dtype: DType, other: Operand) -> Value {
         let (exact, scalar) = match self {
@@ -213,7 +214,8 @@ pub(super) fn is_in_range(number: f64, dtype: DType) -> bool {
     cast.is_finite() || !number.is_finite()
 }
 
-/// Converts a possibly negative axis to an index that counts from 0. Reports an error if the axis is out of range.
+/// Converts a possibly negative axis to an index that counts from 0. If the axis is out of range, reports an error and
+/// returns `None`.
 #[track_caller]
 pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) -> Option<usize> {
     let normal = if axis < 0 { axis + rank as i64 } else { axis };

@@ -147,7 +147,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if order.iter().copied().eq(0..order.len()) || value.is_failed() { value } else { value.transpose(order) }
 }
 
-/// Sums over the axes whose letters `keep` rejects.
+/// Sums a value over the axes whose letters `keep` rejects. Returns the sum and the letters of the remaining axes.
 #[track_caller]
 fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (Value, Vec<char>) {
     let axes: Vec<i64> = (0..term.len()).filter(|axis| !keep(&term[*axis])).map(|axis| axis as i64).collect();
@@ -157,7 +157,7 @@ fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (V
     (value.sum(super::Axes::These(axes)), term.into_iter().filter(keep).collect())
 }
 
-/// A parsed equation: the letters of each operand, and the letters of the result.
+/// A parsed [`einsum`] equation: the letters of each operand, and the letters of the result.
 type Parsed = (Vec<Vec<char>>, Vec<char>);
 
 fn parse(equation: &str, operands: &[Value]) -> Result<Parsed, (String, String, String)> {

@@ -165,8 +165,9 @@ impl Value {
         self.gather(axis, positions)
     }
 
-    /// Returns the position (i64) of the smallest element along an axis. The axis is removed. If the minimum occurs
-    /// several times, returns its first position. If any element is NaN, returns the position of the first NaN.
+    /// Returns the position (i64) of the smallest element along an axis. The axis is removed. If several elements are
+    /// the smallest, returns the position of the first one. If any element is NaN, returns the position of the first
+    /// NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -183,8 +184,9 @@ impl Value {
         opposite.argmax(axis)
     }
 
-    /// Computes the convolution (cross-correlation) with a kernel: `[N, C, L]` with `[O, C/groups, K]`, or `[N, C, H,
-    /// W]` with `[O, C/groups, K, L]`. Both are floats of the same dtype.
+    /// Computes the convolution (cross-correlation) of this value with a kernel, over one or two spatial axes. Shapes
+    /// are `[N, C, L]` and `[O, C/groups, K]`, or `[N, C, H, W]` and `[O, C/groups, KH, KW]`, for a batch of size N, C
+    /// input channels and O output channels. Both operands are floats of the same dtype.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

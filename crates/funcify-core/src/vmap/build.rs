@@ -27,7 +27,7 @@ pub struct VmapOptions {
     out_axis: i64,
 }
 
-/// The batch axes of a program's inputs.
+/// The batch axes of the leaves that [`vmap_with`] maps over, or of the inputs of a graph in [`Graph::vmap`].
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -247,7 +247,7 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
 }
 
 /// Traces `body` on one lane of the given leaves. Returns the graph and the result of the body. The inputs of the graph
-/// are one lane of each mapped leaf, followed by the captured values.
+/// are one lane of each mapped leaf, followed by the values that `body` captures.
 pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[Batched],
@@ -259,7 +259,8 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     (trace.close(&tree::leaves(&ys, "y")), ys)
 }
 
-/// Opens the trace of one lane. Returns the trace, and the leaves inside it.
+/// Opens the trace of one lane. Returns the trace, and the value of each leaf inside it: a parameter of the trace for a
+/// mapped leaf, and the leaf itself for a shared one.
 fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let mapped = names.iter().zip(leaves).filter(|(_, leaf)| leaf.mapped);
     let params: Vec<(String, TensorType)> =
@@ -306,8 +307,9 @@ impl Graph {
     /// Returns the graph batched over `lanes` lanes, as in `graph.vmap("B", VmapOptions::new())`. Inputs and outputs
     /// keep their names.
     ///
-    /// The axes in the options are counted with the batch axis included. A static input that is batched is no longer
-    /// static. If `lanes` is a symbol that the graph already uses, the number of lanes must be equal to that size.
+    /// The axes in `options` refer to the types of the batched graph, which include the batch axis. A static input that
+    /// is batched is no longer static. If `lanes` is a symbol that the graph already uses, the number of lanes must be
+    /// equal to that size.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

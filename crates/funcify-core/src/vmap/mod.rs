@@ -87,8 +87,8 @@ pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// Stops the gradient of a value in the lanes where the mask is `false`. The ops that use the value do not run in
-/// these lanes, where their derivatives may be undefined.
+/// Stops the gradient of a value in the lanes where the mask is `false`. Without batching, the ops that use the value
+/// would not run for these lanes, and their derivatives may be undefined there.
 pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     if !value.value.dtype().is_float() {
         return value;

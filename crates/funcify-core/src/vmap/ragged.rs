@@ -5,12 +5,12 @@
 //!   the ragged axis. The elements after them are padding, whose values are never visible.
 //! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that shift
 //!   elements mask the padding, and no cotangent flows from padding to values without padding.
-//! - **ragged-c3** the elements that an op reads exist in each lane. The types must prove this, because padding would
-//!   hide missing elements at run time.
+//! - **ragged-c3** the elements that an op reads exist in each lane. The types of the operands must prove this, because
+//!   padding would hide missing elements at run time.
 //!
-//! This module contains the rules that batch ops on ragged values, except loops. The rules of a loop op are in the
-//! module of that op. An op without a rule for ragged values rejects them. Outputs must not be ragged either, because
-//! all lanes of a tensor have the same size.
+//! This module contains the batching rules of ops on ragged values, except for loops. The rules of a loop op are in the
+//! module of that op. An op without a rule for ragged values rejects them. The outputs of a batched program must not be
+//! ragged, because all lanes of a tensor have the same size.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     rows.reshape(dims).broadcast_to(shape)
 }
 
-/// Replaces the elements after the first `own` positions along `axis` with `fill`, a scalar.
+/// Replaces the elements after the first `own` positions along `axis` with the scalar `fill`, in each lane.
 fn fill_padding(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
@@ -347,8 +347,8 @@ impl Types<'_> {
         self.operands[operand].shape.dims().get(axis).is_some_and(is_ragged)
     }
 
-    /// Checks ragged-c3: returns `true` if ragged sequences and buffers have the rows that the steps of each lane
-    /// access.
+    /// Checks ragged-c3: returns `true` if, in each lane, the ragged sequences and buffers of `scan` have the rows that
+    /// its steps access.
     pub(crate) fn have_rows(&self, scan: &Scan) -> bool {
         let places = scan.operands();
         let has = |operand: usize, reach: usize| {
@@ -397,7 +397,7 @@ pub(crate) fn reject_ragged(op: &str, site: Site, symbol: &Symbol) -> Failed {
     fail(op, site, &[], |at| at.step_count(reason, fix))
 }
 
-/// Rejects ragged outputs, because all lanes of a tensor have the same size.
+/// Returns an error if an output of `graph` is ragged, because all lanes of a tensor have the same size.
 pub(crate) fn reject_ragged_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), Failed> {
     for output in graph.outputs() {
         let dims = graph.ty(output.value).shape.dims();

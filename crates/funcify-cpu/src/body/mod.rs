@@ -89,8 +89,8 @@ pub(crate) struct Operands {
     addresses: SmallVec<[Address; 32]>,
 }
 
-/// The current range of a piece, and its stride per iteration. The stride is in units if the part sees the region as
-/// columns, and in elements otherwise.
+/// The current range of a piece, and its stride per iteration. The stride is in units if the running part sees the
+/// region as columns, and in elements otherwise.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     region: usize,
@@ -143,7 +143,8 @@ impl Setting<'_> {
         true
     }
 
-    /// Lowers a loop to register code or machine code. Returns `None` if that is not faster than tiles.
+    /// Lowers a loop to register code or machine code. Returns `None` if the loop cannot be lowered, or if tiles are
+    /// faster.
     fn lower_to_registers<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Kind<T>> {
         let Setting { regions, machine, .. } = *self;
         let width = machine.lanes::<T>();
@@ -224,7 +225,8 @@ impl<T: MathTable> Body<T> {
     }
 }
 
-/// Lets register ops read the previous result directly, if all registers hold single elements.
+/// Chains the ops of register code if every piece has exactly one element. A chained op reads the previous op's result
+/// directly.
 fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     if code.is_single() {
         chain(&mut code.ops);
@@ -234,7 +236,7 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
 
 /// Returns every version of register code that a loop may be lowered to: for the interpreter with vectors, for the
 /// interpreter with single elements, and for translation to machine code. Each version comes with the number of
-/// elements in a register. Proofs use this function, so it ignores costs.
+/// elements in a register. The plan checker uses this function, so it ignores costs.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

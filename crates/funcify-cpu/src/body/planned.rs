@@ -11,8 +11,8 @@ pub(crate) struct PlannedLoop<'p> {
 }
 
 impl<'p> PlannedLoop<'p> {
-    /// Converts a node to a planned loop. Returns `None` if it is not a loop, or contains loops or choices. `times`
-    /// holds the trip counts of the enclosing loops and of this loop, outermost first.
+    /// Converts a node to a planned loop. Returns `None` if the node is not a loop, or if its body contains nodes other
+    /// than instructions. `times` holds the trip counts of the enclosing loops and of this loop, outermost first.
     pub(crate) fn of(node: &'p Node, times: &'p [usize]) -> Option<Self> {
         let steps = match node {
             Node::Loop { body, .. } => steps(body)?,

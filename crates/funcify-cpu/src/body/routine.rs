@@ -23,10 +23,11 @@ use crate::views::{Range, View};
 use funcify_body::float::Constants;
 use funcify_body::machine::{Machine, Translation, Work};
 
-/// The estimated costs in nanoseconds: of a register op, of a register op that calls a math function, and of a call to
-/// machine code.
+/// The estimated time of a register op that does not call a math function, in nanoseconds.
 const NS_PER_REGISTER_OP: f64 = 0.4;
+/// The estimated time of a register op that calls a math function, in nanoseconds.
 const NS_PER_FUNCTION: f64 = 3.0;
+/// The estimated overhead of a call to machine code, in nanoseconds.
 const NS_PER_CALL: f64 = 300.0;
 /// The minimum time that machine code must save per call, in nanoseconds, for a loop to be translated. Translation
 /// takes about a millisecond.
@@ -72,7 +73,8 @@ pub(super) fn translate_if_worthwhile<T: Translatable>(
 }
 
 impl<T: Translatable> Routine<T> {
-    /// Translates register code for vectors of 16 bytes, or for single elements.
+    /// Translates register code for vectors of 16 bytes, or for single elements. Returns `None` if code generation
+    /// fails.
     fn of(code: &RegisterCode<T>, slicer: Slicer<'_>) -> Option<Self> {
         let lanes = if code.is_single() { 1 } else { T::LANES };
         let functions = Functions {
@@ -160,7 +162,7 @@ impl<'r> Streams<'r> {
         streams
     }
 
-    /// Returns the stream of a piece.
+    /// Returns the index of the stream that a piece belongs to, or `None` if there is no such stream yet.
     fn index(&self, piece: &Piece) -> Option<usize> {
         let unit = |piece: &Piece| piece.at / self.regions[piece.region].pitch.max(1);
         self.bases
@@ -288,9 +290,9 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         }
     }
 
-    /// Emits the product of a row and packed matrices. Sums terms in the same order as the kernel: each column has four
-    /// partial sums, each over every fourth term, which are added at the end. Columns are processed in groups small
-    /// enough to keep the partial sums in processor registers.
+    /// Emits a sum of products, each of a row and a packed matrix. Adds the terms in the same order as the kernel for
+    /// products of one row: each column has four partial sums, each over every fourth term, which are added at the end.
+    /// Columns are processed in groups small enough to keep the partial sums in processor registers.
     fn product(&mut self, product: &Product, panel: usize) {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
@@ -341,7 +343,7 @@ fn ops_with_verb<T>(code: &RegisterCode<T>, verb: Verb) -> impl Iterator<Item = 
     code.ops.iter().filter(move |op| op.verb == verb)
 }
 
-/// Folds the first `lanes` lanes of a vector, in order.
+/// Emits a fold of the first `lanes` lanes of a vector, in order.
 fn fold_lanes<T: Number>(builder: &mut Builder<'_, T>, fold: Fold, value: Value, lanes: usize) -> Value {
     let mut all = builder.lane(value, 0);
     for index in 1..lanes {
@@ -500,8 +502,8 @@ machine_arithmetic! {
     };
 }
 
-/// Shifts the integer `n` into the exponent field. Adding `T::ROUNDER` leaves `n` in the low bits, which are then
-/// shifted left.
+/// Emits code that shifts the integer `n` into the exponent field. Adding `T::ROUNDER` leaves `n` in the low bits,
+/// which are then shifted left.
 fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     let rounder = builder.number(T::ROUNDER);
     let sum = builder.add(n, rounder);

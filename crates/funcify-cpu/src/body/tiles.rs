@@ -41,8 +41,8 @@ pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) ->
     })
 }
 
-/// Runs instructions for as many iterations as `more` returns, until it returns 0. `cursors` holds a cursor for each
-/// operand of each instruction, in order.
+/// Runs instructions until `more` returns 0. `more` returns the number of iterations to run next. `cursors` holds a
+/// cursor for each operand of each instruction, in order.
 pub(super) fn run<T: MathTable, S: Simd>(
     simd: S,
     instructions: &[Instruction],
@@ -197,7 +197,7 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
     }
 }
 
-/// Adds the product AᵀB of each left block A and right block B to the target.
+/// Adds the product AᵀB of each pair of a left block A and a right block B to the target.
 #[inline(never)]
 fn sink_blocks<T: MathTable, S: Simd>(
     simd: S,

@@ -416,7 +416,8 @@ impl<T: Float> FoldLanes<'_, T> {
     }
 }
 
-/// Folds elements in any order, by repeatedly folding one half into the other.
+/// Folds elements by repeatedly folding one half into the other. Used only for folds whose result does not depend on
+/// the order.
 #[inline(always)]
 fn in_halves<T: Float>(fold: Fold, elements: &mut [T]) -> T {
     let mut half = elements.len() / 2;

@@ -1,4 +1,4 @@
-//! Kernels that move elements without computing. (Copies and broadcasts use the elementwise op `Copy`.)
+//! Kernels that transpose, gather and scatter elements. (Copies and broadcasts use the elementwise op `Copy`.)
 
 use super::fold::Fold;
 use super::map::Target;
@@ -47,7 +47,7 @@ pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T]
     }
 }
 
-/// Copies the first element of each row to the target.
+/// Copies the first element of each source row to the first element of the same row of the target.
 pub(crate) fn copy_elements<T: Copy>(target: &mut Target<'_, T>, from: Source<'_, T>) {
     match from {
         Source::Lanes { data, stride } | Source::Element { data, stride } => {
@@ -111,9 +111,9 @@ pub(crate) fn put<T: Float>(
     }
 }
 
-/// Scatters `x` to the target. Writes lane l of row r of `x` to, or folds it into, the element that is `i * step`
-/// elements after lane l of row r of the target, where i is lane l of row r of `index`. Skips indices outside
-/// `0..count`. Processes rows in order.
+/// Scatters `x` to the target. Writes lane l of row r of `x` to the element that is `i * step` elements after lane l of
+/// row r of the target, or folds it into that element if `fold` is given. Here, i is lane l of row r of `index`. Skips
+/// indices outside `0..count`. Processes rows in order.
 pub(crate) fn scatter<T: Float>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,

@@ -104,7 +104,8 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     }
 }
 
-/// Runs a tile whose row count is a compile-time constant, up to the maximum that fits in registers.
+/// Runs a tile with the given number of rows, passed as a const parameter. Larger numbers are reduced to the maximum
+/// that fits in registers.
 macro_rules! with_rows {
     ($simd:ident, $rows:expr, $tile:ident $fields:tt) => {
         match $rows {
@@ -293,7 +294,7 @@ fn panels<T: Float, S: Simd>(packed: &[T]) -> &[[T::Vector<S>; 2]] {
     T::as_vectors::<S>(packed).0.as_chunks::<2>().0
 }
 
-/// Loads one row of a tile's columns. `WHOLE` is `true` if the columns fill two vectors.
+/// Loads the columns of a tile from one row. `WHOLE` is `true` if the columns fill two vectors.
 #[inline(always)]
 pub(crate) fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
     match T::as_vectors::<S>(from).0 {

@@ -1,9 +1,9 @@
-//! Adds sums of outer products to the target: target += Σ leftᵀ · right, over blocks of rows.
+//! Adds the sum of leftᵀ · right over blocks of rows to a target matrix.
 //!
-//! A backward loop uses this kernel to compute the gradient of a weight over a strip of steps. Each tile is accumulated
-//! from 0 in registers, and then added to the target. If the sums started from the target instead, all steps of the
-//! loop would form one long chain of dependent additions. The rows of a step form a block, and the blocks of a strip
-//! may be anywhere in memory.
+//! A backward loop uses this kernel to add up the gradient of a weight over several steps (a strip). Each tile is
+//! accumulated from 0 in registers, and then added to the target. If the sums started from the target instead, all
+//! steps of the loop would form one long chain of dependent additions. The rows of a step form a block, and the blocks
+//! of a strip may be anywhere in memory.
 
 use super::map::Target;
 use super::product::{add_pairs, load_columns, load_pair, most_rows, store_pair, with_rows};
@@ -38,7 +38,7 @@ pub(crate) fn sink<T: Float, S: Simd>(
     }
 }
 
-/// The outer products to sum into a tile.
+/// The outer products whose sum is added to the tile of the target at `first_row` and `first_column`.
 #[derive(Clone, Copy)]
 struct Sums<'a, T> {
     rows: usize,
@@ -76,7 +76,8 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, T, ROWS> {
 }
 
 impl<T: Float> Sums<'_, T> {
-    /// Computes the sums of a tile, starting from 0. `WHOLE` is `true` if the columns fill two vectors.
+    /// Returns the sums of the outer products, accumulated from 0. `WHOLE` is `true` if the columns of the tile fill
+    /// two vectors.
     #[inline(always)]
     fn sum<S: Simd, const ROWS: usize, const WHOLE: bool>(self, simd: S, columns: usize) -> [[T::Vector<S>; 2]; ROWS] {
         let mut sums = [[T::splat(simd, T::ZERO); 2]; ROWS];

@@ -8,7 +8,7 @@ use super::{
 };
 
 impl Plan {
-    /// Adds a region, and returns its index, which operands use to refer to it.
+    /// Adds a region of floats, and returns its index. Operands refer to the region by this index.
     pub fn region(&mut self, place: Storage, units: usize, pitch: usize, split: Split) -> usize {
         self.typed_region(place, units, pitch, split, Type::Float)
     }
@@ -19,12 +19,12 @@ impl Plan {
         self.regions.len() - 1
     }
 
-    /// Adds a scratch region of `len` elements that is shared by all parts.
+    /// Adds a scratch region of `len` floats that all parts share, and returns its index.
     pub fn shared(&mut self, len: usize) -> usize {
         self.region(Storage::Scratch, 1, len, Split::Whole)
     }
 
-    /// Adds a scratch region of `len` elements for each of `parts` parts. Each unit is one element.
+    /// Adds a scratch region of `len` floats for each of `parts` parts, and returns its index. Each unit is one float.
     pub fn registers(&mut self, parts: usize, len: usize) -> usize {
         self.region(Storage::Scratch, len, 1, Split::Parts(parts))
     }
@@ -35,7 +35,7 @@ impl Plan {
         self.stages.push(Stage { parts, programs: vec![program], concurrent: false });
     }
 
-    /// Adds a stage with `parts` parts of `len` indices each. All of them run `program`.
+    /// Adds a stage with `parts` parts of `len` indices each. All parts run `program`.
     pub fn parts(&mut self, parts: usize, len: usize, program: Nodes) {
         let parts = vec![Part { len, program: 0 }; parts];
         self.stages.push(Stage { concurrent: parts.len() > 1, parts, programs: vec![program] });
@@ -54,12 +54,13 @@ impl Plan {
         evaluations.filter(|evaluation| evaluation.kernel.is_none()).map(|evaluation| evaluation.op.name()).collect()
     }
 
-    /// Returns `true` if some ops are computed as a whole, by a kernel or by the reference evaluator.
+    /// Returns `true` if the plan has an [`Evaluation`]: an op that a kernel or the reference evaluator computes as a
+    /// whole.
     pub(crate) fn has_whole_ops(&self) -> bool {
         !self.evaluations().is_empty()
     }
 
-    /// Returns the ops that are computed as a whole.
+    /// Returns all evaluations of the plan, including those in nested lists of nodes.
     fn evaluations(&self) -> Vec<&Evaluation> {
         fn of(nodes: &[Node]) -> Vec<&Evaluation> {
             nodes.iter().flat_map(of_node).collect()
@@ -81,12 +82,12 @@ impl Plan {
         self.regions.iter().map(Region::scratch_elements).sum()
     }
 
-    /// Returns the size of the scratch memory, in bytes. `float` is the size of a float.
+    /// Returns the size of the scratch memory, in bytes. `float` is the size of the plan's float type.
     pub(crate) fn scratch_bytes(&self, float: usize) -> u64 {
         self.regions.iter().map(|region| (region.scratch_elements() * region.ty.size(float)) as u64).sum()
     }
 
-    /// Returns the number of instructions in the plan, independent of how often loops repeat them.
+    /// Returns the number of instructions in the plan. An instruction in a loop counts once.
     pub fn instructions(&self) -> usize {
         fn count(nodes: &[Node]) -> usize {
             let of = |node: &Node| match node {
@@ -100,7 +101,7 @@ impl Plan {
         self.stages.iter().flat_map(|stage| &stage.programs).map(|program| count(program)).sum()
     }
 
-    /// Returns the approximate size in bytes of the plan itself, without its tensors.
+    /// Returns the approximate size in bytes of the plan itself, without the memory of its regions.
     pub fn bytes(&self) -> usize {
         // Includes the operands, which each instruction allocates separately.
         self.instructions() * (size_of::<Node>() + 4 * size_of::<Operand>())
@@ -108,7 +109,8 @@ impl Plan {
 }
 
 impl Region {
-    /// Returns the number of elements in scratch memory, over all parts. It is 0 for inputs and outputs.
+    /// Returns the number of elements that the region occupies in scratch memory, over all parts: 0 for an input or
+    /// output.
     pub(crate) fn scratch_elements(&self) -> usize {
         match (self.place, self.split) {
             (Storage::Scratch, Split::Parts(parts)) => parts * self.units * self.pitch,
@@ -119,7 +121,7 @@ impl Region {
 }
 
 impl Operand {
-    /// Creates an operand at the start of a region. It does not move with loops, and its row stride is 0.
+    /// Creates an operand at the start of a region. The operand does not move with loops, and its row stride is 0.
     pub fn of(region: usize) -> Self {
         Operand { region, unit: 0, steps: [0; DEPTH], offset: 0, row: 0, across: Across::Lanes }
     }

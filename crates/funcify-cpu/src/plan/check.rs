@@ -17,7 +17,8 @@ use funcify_body::float::Float;
 /// A reason why a plan is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanError {
-    /// The location of the faulty instruction: the stage, the part, and the index in each nested list of nodes.
+    /// The location of the fault: the regions, a stage, or an instruction (its stage, its part, and its index in each
+    /// nested list of nodes).
     pub place: String,
     /// A description of the problem.
     pub reason: String,
@@ -81,14 +82,14 @@ impl Plan {
     }
 }
 
-/// Checks the instructions of one part.
+/// The checker for the instructions of one part.
 struct Checker<'a> {
     plan: &'a Plan,
     stage: &'a Stage,
     part: Part,
 }
 
-/// The elements that an operand accesses: its minimum and maximum unit, and the range of elements within a unit.
+/// The elements that an operand accesses: the minimum and maximum unit, and the range of elements within a unit.
 #[derive(Clone, Copy)]
 struct Touched {
     units: [isize; 2],
@@ -97,8 +98,8 @@ struct Touched {
 }
 
 impl Checker<'_> {
-    /// Checks nodes inside loops with the given trip counts. On failure, `path` holds the index of the faulty node in
-    /// each of the nested lists of nodes.
+    /// Checks nodes that are nested in loops with the trip counts `times`. On failure, `path` holds the index of the
+    /// faulty node in each of the nested lists of nodes.
     fn nodes<T: Float>(&self, nodes: &[Node], times: &mut Vec<usize>, path: &mut Vec<usize>) -> Result<(), String> {
         for (index, node) in nodes.iter().enumerate() {
             path.push(index);
@@ -133,7 +134,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks the bounds of the element that holds a condition.
+    /// Checks that the element that holds a condition is within its region.
     fn check_condition(&self, holds: &Operand, times: &[usize]) -> Result<(), String> {
         let touched = self.touched_units(holds, 1, times, (1, 0))?;
         self.check_bounds(holds, touched).map_err(|reason| format!("condition: {reason}"))
@@ -171,7 +172,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks an op that is computed as a whole.
+    /// Checks an op that is computed as a whole: its operands and results must be within their regions, and no result
+    /// may overlap an operand.
     fn check_evaluation(&self, Evaluation { inputs, outputs, .. }: &Evaluation, times: &[usize]) -> Result<(), String> {
         let mut all = Vec::new();
         for (index, (operand, ty)) in inputs.iter().chain(outputs).enumerate() {
@@ -225,7 +227,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Returns the minimum and maximum unit that an operand accesses over all iterations.
+    /// Returns the elements that an operand accesses over all iterations. An operand of [`Op::Sink`] has `blocks`
+    /// blocks, which are `block_step` units apart; other operands have one block.
     fn touched_units(
         &self,
         operand: &Operand,

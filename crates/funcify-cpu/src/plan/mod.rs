@@ -1,10 +1,10 @@
 //! The instruction set of the engine. The planner emits plans in this instruction set, and the
 //! [`Executor`](crate::Executor) runs them.
 //!
-//! A [`Plan`] computes results from inputs of known sizes. All floats of a plan have the same type. It is a list of stages
-//! that run one after the other. A stage divides a parallel axis into parts, and runs a program ([`Nodes`]) on each.
-//! Parts may run concurrently, and do not see each other's writes. The division of a stage is fixed in the plan and
-//! does not depend on the machine, so results do not depend on the number of threads.
+//! A [`Plan`] computes results from inputs of known sizes. All floats of a plan have the same type. A plan is a list of
+//! stages that run one after the other. A stage divides a parallel axis into parts, and runs a program ([`Nodes`]) on
+//! each part. Parts may run concurrently, and do not see each other's writes. The division into parts is fixed in the
+//! plan and does not depend on the machine, so results do not depend on the number of threads.
 //!
 //! # Regions
 //!
@@ -12,13 +12,13 @@
 //! `pitch` elements each. In a sequence or a trace, a unit is one step. [`Split`] determines which elements a part
 //! sees:
 //!
-//! - `Whole`: all elements. In a stage with several parts, the region is read-only. Used for weights, packed weights
-//!   and constants.
+//! - `Whole`: all elements. In a stage with several parts, the region is read-only. Weights, packed weights and
+//!   constants use this split.
 //! - `Columns(width)`: `width` elements of each unit for each index of the parallel axis. A part sees only its own
-//!   columns, and offsets are relative to its first column. Used for sequences, traces and final values.
-//! - `Parts(count)`: a separate region for each of `count` parts. Used for registers, strips and partial sums. A later
-//!   stage with a single part sees all these regions as one, with `count * units` units, and can therefore add up the
-//!   partial sums.
+//!   columns, and offsets are relative to its first column. Sequences, traces and final values use this split.
+//! - `Parts(count)`: a separate region for each of `count` parts. Registers, strips and partial sums use this split. A
+//!   later stage with a single part sees all these regions as one, with `count * units` units, and can therefore add up
+//!   the partial sums.
 //!
 //! The elements of a region have a [`Type`]. In most plans, all regions hold floats, which also represent masks and
 //! small integers. Other integers are stored in regions of their own type.
@@ -28,24 +28,25 @@
 //!
 //! # Programs
 //!
-//! A program is a list of nodes. A node is an [`Instruction`], or a loop around nodes, up to [`DEPTH`] loops deep. In
-//! each iteration of an enclosing loop, each operand moves by a fixed number of units. Therefore:
+//! A program is a list of nodes. A node is an [`Instruction`], or a loop that contains other nodes. Loops may be nested
+//! up to [`DEPTH`] deep. In each iteration of an enclosing loop, each operand moves by a fixed number of units.
+//! Therefore:
 //!
 //! - A loop over steps reads its sequences and writes its traces in place. In a reverse loop, the operands move by a
 //!   negative number of units.
 //! - Taps and carries read other units of a trace: they are operands that start at a different unit.
 //! - First steps, which read initial values, are instructions before the loop (loop peeling).
-//! - A loop over strips is two nested loops, over strips and over steps, with instructions before and after the inner
-//!   loop.
+//! - A loop that is divided into strips of several steps becomes two nested loops, over strips and over steps, with
+//!   instructions before and after the inner loop.
 //! - A remainder, such as the last steps that do not fill a strip, is a separate loop after the main one.
 //! - A while loop tests an element before each iteration. A choice also tests an element, to select one of two lists of
 //!   nodes.
 //!
-//! Two kinds of nodes work on any type of region: a [`FusedNode`] runs typed straight-line code on each element, and an
-//! [`Evaluation`] runs an op in the reference evaluator. Instructions that move, fold or index elements also work on
-//! integers, if the destination and the operands, except for an index, have the same type.
+//! Two kinds of nodes work on regions of any type: a [`FusedNode`] runs typed straight-line code on each element, and
+//! an [`Evaluation`] computes a whole op with a kernel or the reference evaluator. Instructions that move, fold or
+//! index elements also work on integers, if the destination and all operands (except an index) have the same type.
 //!
-//! The innermost loop is the fast path: addresses are computed once for all its iterations, and then only incremented.
+//! The innermost loop is the fast path: addresses are computed once when the loop starts, and then only incremented.
 //!
 //! # Instructions
 //!
@@ -53,8 +54,9 @@
 //! broadcasts one row to all rows. An operand with [`Across::Element`] has one element per row, which is broadcast to
 //! all lanes. [`Op`] documents how each op uses its operands.
 //!
-//! An operand may coincide exactly with the destination, including the stride; any other overlap is invalid. If the
-//! stride between rows is larger than the number of lanes, the gaps between rows also count as accessed.
+//! An operand of an elementwise op may coincide exactly with the destination, including the stride. So may the initial
+//! values of an [`Op::Product`] and x of an [`Op::Recur`]. Any other overlap is invalid. If the stride between rows is
+//! larger than the number of lanes, the gaps between rows also count as accessed.
 //!
 //! Masks are numbers: 1 is true and 0 is false.
 //!
@@ -68,8 +70,8 @@
 //!
 //! # Example
 //!
-//! `y[t] = 0.5 y[t-1] + x[t]` over ten steps of six lanes, in two parts of three lanes. The carry is read from the
-//! trace, except in the first step, which reads the initial value.
+//! This plan computes `y[t] = 0.5 y[t-1] + x[t]` over ten steps of six lanes, in two parts of three lanes. The carry is
+//! read from the trace, except in the first step, which reads the initial value.
 //!
 //! ```
 //! use funcify_cpu::kernels::Ternary;
@@ -98,8 +100,8 @@
 //!
 //! # Validation
 //!
-//! [`Plan::check`] checks that each operand stays within its region in all iterations, and that operands do not overlap
-//! in invalid ways. The executor runs only plans that pass.
+//! [`Plan::check`] checks that each operand stays within its region in all iterations, and that no operand overlaps the
+//! destination in an invalid way. The executor runs only plans that pass.
 
 mod build;
 mod check;
@@ -121,8 +123,8 @@ use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
 /// The fixed overhead of an instruction in nanoseconds, measured on one server core.
 pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 
-/// The trip count that the check assumes for a loop without a bound. It is so large that the check rejects every
-/// operand that moves in such a loop.
+/// The trip count that [`Plan::check`] assumes for a while loop without a bound. The count is so large that the check
+/// rejects every operand that moves in such a loop.
 pub(crate) const UNBOUNDED_ITERATIONS: usize = 1 << 30;
 
 /// The maximum depth of nested loops in a program.
@@ -142,7 +144,8 @@ pub struct Plan {
 pub struct Region {
     /// The memory that contains the region.
     pub place: Storage,
-    /// The number of units. In a sequence, each step is a unit. With [`Split::Parts`], this is the number per part.
+    /// The number of units. In a sequence, each step is a unit. With [`Split::Parts`], this is the number of units per
+    /// part.
     pub units: usize,
     /// The number of elements per unit.
     pub pitch: usize,
@@ -152,12 +155,12 @@ pub struct Region {
     pub ty: Type,
 }
 
-/// Identifies the memory that contains a region.
+/// The memory that contains a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
-    /// An input of the caller, which is read-only. Several regions may be in the same input.
+    /// The caller's input with this index, which is read-only. Several regions may be in the same input.
     Input(usize),
-    /// An output of the caller. Each output is one region.
+    /// The caller's output with this index. Each output is one region.
     Output(usize),
     /// Scratch memory of the executor.
     Scratch,
@@ -181,7 +184,7 @@ pub struct Stage {
     pub parts: Vec<Part>,
     /// The programs that the parts run. Parts of the same length may share a program.
     pub programs: Vec<Nodes>,
-    /// `true` if the parts are worth running on several threads, which requires about 200 microseconds of work.
+    /// `true` if it pays off to run the parts on several threads, which requires about 200 microseconds of work.
     pub concurrent: bool,
 }
 
@@ -222,7 +225,7 @@ pub enum Node {
         holds: Operand,
         /// The nodes of an iteration.
         body: Vec<Node>,
-        /// The maximum trip count.
+        /// The maximum trip count, or `None` if the loop has no bound.
         bound: Option<usize>,
     },
     /// A branch between two lists of nodes.
@@ -239,7 +242,8 @@ pub enum Node {
 pub struct FusedNode {
     /// The body and its iteration space.
     pub fused: Arc<Fused>,
-    /// The lowest element that each stream accesses. Row strides are in `fused`.
+    /// An operand for each stream, which starts at the lowest element that the stream accesses. The strides are in
+    /// `fused`.
     pub streams: Vec<Operand>,
 }
 
@@ -253,7 +257,7 @@ pub struct Evaluation {
     pub inputs: Vec<(Operand, TensorType)>,
     /// The results and their types, whose shapes are known.
     pub outputs: Vec<(Operand, TensorType)>,
-    /// The sizes that the op's attributes may refer to.
+    /// The sizes of the symbols that the op's attributes may refer to.
     pub sizes: Sizes,
     /// The kernel that computes the op, or `None` if the reference evaluator computes it.
     pub(crate) kernel: Option<Arc<WholeKernel>>,
@@ -264,7 +268,7 @@ pub struct Evaluation {
 pub struct Instruction {
     /// The op to compute.
     pub op: Op,
-    /// The number of rows written. Some ops use it differently; see [`Op`].
+    /// The number of rows written. Some ops use this number differently; see [`Op`].
     pub rows: usize,
     /// The number of elements per row.
     pub lanes: usize,
@@ -274,9 +278,11 @@ pub struct Instruction {
     pub from: Vec<Operand>,
 }
 
-/// The estimated costs in nanoseconds: per element, per call to a math function, and per multiply-add of a product.
+/// The estimated time per element, in nanoseconds.
 const NS_PER_ELEMENT: f64 = 0.2;
+/// The estimated time per call to a math function, in nanoseconds.
 const NS_PER_FUNCTION: f64 = 2.0;
+/// The estimated time per multiply-add of a product, in nanoseconds.
 const NS_PER_TERM: f64 = 0.03;
 
 impl Instruction {
@@ -340,9 +346,9 @@ pub enum Op {
         /// The function applied to each sum, if any.
         then: Option<Unary>,
     },
-    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`, a sum of products AᵀB, one for each block of rows.
-    /// Operands: left, with as many elements per row as `to` has rows, and right, with as many elements per row as `to`
-    /// has lanes. The sum is accumulated starting from 0, and then added to `to`.
+    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`, a sum of products leftᵀ · right, one for each block of
+    /// rows. Operands: left, with as many elements per row as `to` has rows, and right, with as many elements per row
+    /// as `to` has lanes. The sum is accumulated starting from 0, and then added to `to`.
     Sink {
         /// The number of blocks.
         blocks: usize,

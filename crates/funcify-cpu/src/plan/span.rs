@@ -24,8 +24,8 @@ fn must_have_lanes(operand: Option<&Operand>) -> Result<(), String> {
 }
 
 impl Instruction {
-    /// Returns the span of each operand, for elements of type `T`. If the instruction is invalid, the error describes
-    /// why.
+    /// Returns the span of the destination and of each operand, for floats of type `T`. If the instruction is invalid,
+    /// returns an error that describes why.
     pub(crate) fn spans<T: Float>(&self) -> Result<Spans, String> {
         let Instruction { op, rows, lanes, to, from } = self;
         let (rows, lanes) = (*rows, *lanes);

@@ -33,7 +33,7 @@ impl Blocks {
         self.0.len() - 1
     }
 
-    /// Adds a node to a level.
+    /// Adds a node to the list of nodes at `level`.
     pub(super) fn push(&mut self, level: usize, node: Node) {
         self.0[level].nodes.push(node);
     }
@@ -43,7 +43,7 @@ impl Blocks {
         self.0[level].needed.push(view);
     }
 
-    /// Opens a loop.
+    /// Opens a loop. Returns an error if this would nest more than [`DEPTH`] loops.
     pub(super) fn open(&mut self) -> Result<()> {
         if self.depth() > DEPTH {
             return Err(Declined::new("scan", format!("more than {DEPTH} nested loops")));
@@ -66,7 +66,8 @@ impl Blocks {
         is_one
     }
 
-    /// Closes the innermost loop as a while loop with this condition.
+    /// Closes the innermost loop as a while loop. The nodes in `test` compute the condition, and the element `holds`
+    /// contains it.
     pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), bound: Option<usize>) {
         let Block { nodes: body, .. } = self.0.pop().expect("a loop is open");
         self.push(self.depth(), Node::While { test, holds, body, bound });
@@ -78,7 +79,7 @@ impl Blocks {
         std::mem::take(&mut self.0[level].nodes)
     }
 
-    /// Adds the nodes in `before`, and then a choice, to the innermost loop.
+    /// Sets the nodes of the innermost loop to those in `before`, followed by a choice between two branches.
     pub(super) fn choice(&mut self, mut before: Vec<Node>, holds: Operand, branches: [Vec<Node>; 2]) {
         before.push(Node::Choice { holds, branches });
         let level = self.depth();

@@ -1,12 +1,13 @@
-//! Plans switches on a boolean: both branches write their results to the same registers.
+//! Plans switches. If the branch is known when the plan is built, only this branch is planned. A switch on a boolean
+//! becomes a choice, whose branches write their results to the same registers.
 
 use funcify_core::ops::Switch;
 
 use super::*;
 
 impl Planner {
-    /// Plans a switch whose first operand has the given dtype. Returns the results that `used` marks, and `None` for
-    /// each unused result.
+    /// Plans a switch whose first operand, the index of the branch, has type `dtype`. Returns the results that `used`
+    /// marks, and `None` for each unused result.
     pub(super) fn choice(
         &mut self,
         switch: &Switch,
@@ -56,7 +57,7 @@ impl Planner {
         Ok(results)
     }
 
-    /// Plans a branch, and returns its used results.
+    /// Plans the branch with index `chosen`. Returns its results, with `None` for each unused result.
     fn branch(
         &mut self,
         switch: &Switch,

@@ -19,7 +19,7 @@ impl Copied {
         Copied { from: from.clone(), version: contents.version(from.memory()), copy: copy.clone() }
     }
 
-    /// Returns `true` if this is a copy of `view` with its current contents (order-c4).
+    /// Returns `true` if this is a copy of the current contents of `view` (order-c4).
     pub(super) fn is_of(&self, contents: &Contents, view: &View) -> bool {
         self.from.is_same_view(view) && self.version == contents.version(view.memory())
     }

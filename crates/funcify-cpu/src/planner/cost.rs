@@ -15,8 +15,9 @@ const NS_PER_ELEMENT: f64 = 0.1;
 const NS_PER_TERM: f64 = 0.015;
 /// The minimum estimated time of a program, in nanoseconds, for which several threads pay off.
 const MIN_NS_FOR_THREADS: f64 = 200_000.0;
-/// The minimum number of matrix rows per part in a product, and of matrices per part in a batch.
+/// The minimum number of matrix rows per part, if the parallel axis is an axis of the matrices of a product.
 const MIN_ROWS_PER_PART: usize = 12;
+/// The minimum number of matrices per part, if the parallel axis is a batch axis of a product.
 const MIN_MATRICES_PER_PART: usize = 2;
 /// The minimum number of lanes per part if the parallel axis is innermost. Shorter rows fill few vectors.
 const MIN_LANES_PER_PART: usize = 64;

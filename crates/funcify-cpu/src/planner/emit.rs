@@ -27,12 +27,12 @@ use crate::plan::repeat;
 /// The maximum number of instructions in a plan.
 const MAX_INSTRUCTIONS: usize = 1 << 14;
 
-/// The minimum size of an axis that becomes a loop instead of being unrolled. The first limit applies to outermost
-/// loops. The second limit applies to nested loops, whose addresses are recomputed each time the loop starts.
+/// The minimum sizes of axes that become loops instead of being unrolled. The first size applies to outermost loops.
+/// The second applies to nested loops, whose addresses are recomputed each time the loop starts.
 const MIN_LOOP_SIZES: [usize; 2] = [4, 33];
 
-/// The maximum number of lanes in a short row. In a short row, the overhead per row dominates the cost of a kernel of
-/// about twenty instructions per vector.
+/// The maximum number of lanes in a short row. In a short row, the overhead per row dominates the cost of a kernel that
+/// executes about twenty instructions per vector.
 const MAX_SHORT_ROW: usize = 64;
 
 /// A program under construction.
@@ -42,12 +42,12 @@ pub(super) struct Emitter {
     pub(super) blocks: Blocks,
     /// The scratch memory that all parts share, and the scratch memory of one part.
     memory: [Memory; 2],
-    /// The indices of the regions that contain these two memories.
+    /// The indices of the regions for the two elements of `memory`.
     registers: [usize; 2],
     /// The scratch memory of integers: the element type, a flag that is `true` if each part has its own memory, the
     /// memory, and the index of its region.
     integers: Vec<(Type, bool, Memory, usize)>,
-    /// The size of an element in bytes.
+    /// The size of a float of the plan, in bytes.
     element: usize,
     instructions: usize,
     /// The registers that hold constant numbers, keyed by the bits of the number.
@@ -110,9 +110,9 @@ impl Emitter {
         [self.packs.len(), self.copies.len()]
     }
 
-    /// Drops the cache entries of a branch: those that were added since [`cached`](Emitter::cached) returned `cached`.
-    /// Other code must not use them, because the branch might not run. Keeps entries at level 0, which are always
-    /// computed.
+    /// Drops the cache entries of a branch: those that were added since [`cached`](Emitter::cached) returned the counts
+    /// in `cached`. Other code must not use them, because the branch might not run. Keeps entries at level 0, which are
+    /// always computed.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -125,7 +125,7 @@ impl Emitter {
         self.operand(holds, 0, &[], 0, Across::Element)
     }
 
-    /// Reserves memory for a tensor that instructions at `level` write.
+    /// Reserves memory for a tensor of floats that instructions at `level` write.
     pub(super) fn reserve(&mut self, shape: &[usize], level: usize) -> View {
         self.reserve_typed(shape, level, Type::Float)
     }
@@ -143,7 +143,8 @@ impl Emitter {
         view
     }
 
-    /// Returns the scratch memory for elements of type `ty`, and its region.
+    /// Returns the scratch memory for elements of type `ty`, and the index of its region. With `is_own`, each part has
+    /// its own memory; otherwise, all parts share the memory.
     fn registers_of(&mut self, ty: Type, is_own: bool) -> (Memory, usize) {
         if ty == Type::Float {
             let own = usize::from(is_own);
@@ -164,7 +165,8 @@ impl Emitter {
         self.plan.regions[view.region].ty
     }
 
-    /// Reserves memory for a tensor with elements of type `ty`, whose axis `innermost` is innermost in memory.
+    /// Reserves memory for a tensor with elements of type `ty`, whose axis `innermost` is innermost in memory. With
+    /// `None`, the tensor is in row-major order.
     pub(super) fn reserve_as(&mut self, shape: &[usize], level: usize, innermost: Option<usize>, ty: Type) -> View {
         let Some(innermost) = innermost else { return self.reserve_typed(shape, level, ty) };
         let order: Vec<usize> = (0..shape.len()).filter(|axis| *axis != innermost).chain([innermost]).collect();
@@ -177,8 +179,8 @@ impl Emitter {
         with_axis_order(self.reserve_typed(shape, level, ty), order, |_| true)
     }
 
-    /// Copies a tensor to the memory layout of `like`, which has the same shape. Axes along which the tensor is
-    /// broadcast stay broadcast.
+    /// Returns a copy of a tensor in the memory layout of `like`, which has the same shape. The copy may be cached.
+    /// Axes along which the tensor is broadcast stay broadcast.
     fn copy_in_layout_of(&mut self, view: &View, like: &View) -> Result<View> {
         let is_outside = view.level <= 1;
         let has_order = |copy: &View| {
@@ -216,7 +218,7 @@ impl Emitter {
         Ok(view)
     }
 
-    /// Returns the numbers 0, 1, ..., `count` - 1. A single instruction computes them as a running sum.
+    /// Returns a tensor of the numbers 0, 1, ..., `count` - 1. A single instruction computes them as a running sum.
     pub(super) fn iota(&mut self, count: usize) -> Result<View> {
         let [one, before] = [self.number(1.0)?, self.number(-1.0)?];
         let to = self.reserve(&[count], 0);
@@ -395,12 +397,13 @@ impl Emitter {
         self.push_along(&op, &views, &axes, rows, lanes)
     }
 
-    /// Chooses the axis for the lanes of an instruction.
+    /// Chooses the axis for the lanes of an instruction. Returns `None` if no axis is suitable.
     fn lanes(&self, axes: &[Axis], views: &[&View]) -> Option<usize> {
         axes.iter().rposition(|axis| self.is_within_units(axis, views) && is_side_by_side(axis))
     }
 
-    /// Chooses the axis for the rows of an instruction, which must differ from the axis of its lanes.
+    /// Chooses the axis for the rows of an instruction, which must differ from the axis of its lanes. Returns `None` if
+    /// no axis is suitable.
     fn rows(&self, axes: &[Axis], views: &[&View], lanes: Option<usize>) -> Option<usize> {
         longest_axis(axes, |index| {
             self.is_within_units(&axes[index], views) && axes[index].is_upward() && Some(index) != lanes
@@ -451,7 +454,8 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns the matrices if their rows are contiguous, and a copy otherwise.
+    /// Returns the matrices if products can read their rows in place, and a copy otherwise. The rows must be
+    /// contiguous.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
         let last = matrix.shape.len() - 1;
         let has_rows = matrix.strides[last] == 1 || matrix.shape[last] == 1;
@@ -460,7 +464,7 @@ impl Emitter {
         if is_at_hand { Ok(matrix.clone()) } else { self.copied(matrix) }
     }
 
-    /// Copies a tensor.
+    /// Copies the elements of `from` to `to`, which has the same shape.
     pub(super) fn copy(&mut self, to: &View, from: &View) -> Result<()> {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
@@ -483,8 +487,8 @@ impl Emitter {
         }
     }
 
-    /// Packs matrices `[.., k, n]` in the order in which products read them. Returns a tensor whose leading axes are those
-    /// of the matrices, and whose last axis has the packed elements.
+    /// Packs matrices `[.., k, n]` in the order in which products read them. Returns a tensor whose leading axes are
+    /// those of the matrices, and whose last axis has the packed elements.
     pub(super) fn pack(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
@@ -515,7 +519,7 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Emits the product AᵀB of a matrix A `[k, m]` and a matrix B `[k, n]`.
+    /// Emits the product AᵀB into `to`. `sides` are the matrices A `[k, m]` and B `[k, n]`.
     pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<()> {
         if !self.lies_within_units(to) {
             let sum = self.reserve(&to.shape, to.level);
@@ -543,8 +547,9 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &[Across::Lanes; 3]), &[])
     }
 
-    /// Emits a sum of matrix products into `to`, of shape `[.., m, n]`. The initial value has the same shape. Each factor
-    /// is a left operand `[.., m, k]` and a packed right operand.
+    /// Emits a sum of matrix products into `to`, of shape `[.., m, n]`. The initial value has the same shape. Each
+    /// factor is a left operand `[.., m, k]` and a packed right operand. The function `then`, if any, is applied to
+    /// each sum.
     pub(super) fn product(
         &mut self,
         to: &View,

@@ -1,5 +1,5 @@
-//! Plans scans. Sequences are read in place, traces are written in place, and values for the next step stay in
-//! registers.
+//! Plans scans. Sequences are read in place, and traces are written in place. A carry stays in a register, unless a
+//! trace contains the same values.
 //!
 //! A loop with early exit counts its steps. Its traces have enough rows for the maximum number of steps, but only the
 //! rows of the steps that ran are valid.
@@ -17,9 +17,9 @@ const MAX_ROWS_AT_HAND: usize = 64;
 
 /// The readers of a buffer's rows.
 enum Use {
-    /// Code after the loop: the rows are a result, to be written to this view if possible.
+    /// Code after the loop reads the rows as a result, which is written to this view if possible.
     Result(Option<View>),
-    /// Only the steps of the loop.
+    /// Only the steps of the loop read the rows.
     Steps,
 }
 
@@ -27,14 +27,14 @@ enum Use {
 enum BufferRows {
     /// No rows, because nothing reads them.
     None,
-    /// All rows. The range `returned` is the result.
+    /// All rows. The loop returns the rows in the range `returned`.
     Trace { all: View, returned: Range<usize> },
-    /// Only the most recent rows, oldest first. The last `returned` of them are the result.
+    /// Only the most recent rows, oldest first. The loop returns the last `returned` of them.
     AtHand { rows: View, returned: usize },
 }
 
 impl BufferRows {
-    /// Returns the trace that holds a carry, or an error if the buffer does not store all its rows.
+    /// Returns the view of all rows, or an error if the buffer does not store all its rows.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),
@@ -57,14 +57,15 @@ enum Carry {
 struct Ending {
     /// An element that is nonzero if the loop continues.
     goes_on: View,
-    /// The number of steps that ran.
+    /// An element that counts the steps that ran.
     count: View,
 }
 
 /// A scan being planned: its operands, and the memory of its buffers and carries.
 struct Loop<'a> {
     scan: &'a Scan,
-    /// The operands before the invariants. Each may consist of several tensors, concatenated along the rows.
+    /// The operands of the scan, except the invariants. Each may consist of several tensors, concatenated along the
+    /// rows.
     operands: Vec<Vec<View>>,
     invariants: Vec<Argument>,
     buffers: Vec<BufferRows>,
@@ -82,15 +83,15 @@ struct Steps {
     strip: Option<usize>,
 }
 
-/// Returns `true` if a trace can be stored in the layout of `place`: each of its rows is contiguous, or the requested
-/// axis is innermost.
+/// Returns `true` if a trace can be stored in the layout of `place`: if each row is contiguous, or if the axis
+/// `innermost` is innermost in memory.
 fn has_rows(place: &View, innermost: Option<usize>) -> bool {
     place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
 }
 
 impl Planner {
     /// Plans a scan. `used` marks the results that are used, `places` holds their destinations, and `shares` marks the
-    /// results for which each part computes a partial sum. Returns the used results.
+    /// results for which each part computes a partial sum. Returns the results, with `None` for each unused result.
     pub(super) fn scan(
         &mut self,
         node: &Node,
@@ -199,7 +200,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Returns the used results of a loop.
+    /// Returns the results of a loop, with `None` for each unused result.
     fn results(&mut self, planned: Loop<'_>, used: &[bool]) -> Result<Vec<Option<View>>> {
         let Loop { scan, buffers, carries, steps, .. } = planned;
         let mut results = Vec::with_capacity(used.len());
@@ -362,7 +363,7 @@ impl Planner {
         let (places, results) = (scan.operands(), scan.results());
         // The index of the loop's first step, and the increment from step to step.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
-        // In a loop over strips, rows also advance by the length of a strip per iteration.
+        // In a loop over strips, each iteration of that loop also moves the row by the length of a strip.
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
@@ -384,7 +385,8 @@ impl Planner {
                 parameters.push(match rows {
                     BufferRows::Trace { all, .. } => row_at(all, *offset),
                     BufferRows::AtHand { rows, .. } => {
-                        // scan-c5: counts rows back from the write, which is at `given`, or at 0 in a reverse loop.
+                        // scan-c5: the step reads a row that was written `back` steps earlier. It writes its own row at
+                        // the offset `given`, or 0 in a reverse loop.
                         let given = match buffer.start {
                             Start::Given(given) => given,
                             Start::Empty | Start::Full => 0,
@@ -490,7 +492,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Returns the rows of a buffer that are its result.
+    /// Returns the rows of a buffer that the loop returns, or `None` if nothing reads the buffer.
     fn returned_rows(&mut self, scan: &Scan, rows: BufferRows) -> Result<Option<View>> {
         Ok(match rows {
             BufferRows::None => None,
@@ -521,7 +523,8 @@ fn find_row(parts: &[View], mut row: usize) -> (&View, usize) {
     (&parts[index], row)
 }
 
-/// Returns the step counts after which a read of a sequence moves on to the next tensor, and `steps` itself.
+/// Returns, in ascending order, the numbers of steps after which a read of a sequence moves on to the next tensor, and
+/// `steps` itself.
 fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize> {
     let mut ends = vec![steps];
     for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// The alignment of ranges, in elements. It is at least a cache line for every element type.
+/// The alignment of ranges, in elements. For floats, this is at least a cache line.
 const ELEMENTS_PER_LINE: usize = 16;
 
 /// The maximum length of ranges that are reused only for tensors of the same length. Register code requires that no two
@@ -46,8 +46,8 @@ struct Allocator {
 }
 
 impl Memory {
-    /// Reserves `len` elements. Uses the smallest free range that is long enough (for small tensors, a free range of the
-    /// same length), or new memory if there is none or if `untouched` is set.
+    /// Reserves `len` elements. Uses the smallest free range that is long enough (for small tensors, a free range of
+    /// the same length), or new memory if there is none or if `untouched` is set.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
         let mut allocator = self.0.borrow_mut();
         let is_small = len <= MAX_SMALL;
@@ -79,7 +79,7 @@ impl Memory {
         Rc::new(Register { number: allocator.registers, start, len, memory: self.0.clone() })
     }
 
-    /// Returns the total size, in elements.
+    /// Returns the size of the memory, in elements.
     pub(super) fn len(&self) -> usize {
         self.0.borrow().end
     }

@@ -9,8 +9,8 @@
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
 //!
-//! At first, the planner represents every value as floats, which are exact for small integers. If that is not possible,
-//! integers get types of their own: see `ops/typed.rs`.
+//! The planner first tries to represent all values as floats, which are exact for small integers. If that is not
+//! possible, it plans the graph again and gives integers types of their own: see `ops/typed.rs`.
 //!
 //! The planner rejects unsupported ops by name, before anything runs.
 
@@ -94,8 +94,8 @@ pub enum Division {
     #[default]
     Worthwhile,
     /// Like `Worthwhile`, but for a plan that runs inside a tensor library. The planner rejects losses over large
-    /// vocabularies, because the library computes them with less memory: it does not pack the weights, and does not
-    /// compute a weight gradient in each part.
+    /// vocabularies, because the library computes them with less memory: it neither packs the weights nor computes a
+    /// weight gradient in each part.
     BesideLibrary,
     /// Divides every program that has a parallel axis, and also applies transformations that are normally reserved for
     /// large programs. For tests.
@@ -139,7 +139,7 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
         floats => return floats,
     };
     match plan_with(graph, sizes, (division, true), may_refuse) {
-        // A tensor library has kernels for the ops that have no instruction in this engine.
+        // A tensor library has kernels for the ops that this engine could only run in the reference evaluator.
         Ok(typed) if division == Division::BesideLibrary && !typed.plan.evaluated_ops().is_empty() => Err(declined),
         Err(_) => Err(declined),
         typed => typed,
@@ -272,8 +272,8 @@ fn plan_parts(
     Ok(GraphPlan { plan, dtype, reads, types, constants, results, refuses: refusal.is_some() })
 }
 
-/// Returns the memory order of the axes, outermost first, of the first operand that has a separate element for each
-/// lane. Returns `None` if there is no such operand, or if any such operand is in row-major order.
+/// Returns the memory order of the axes, outermost first, of the first operand that has the shape `shape` and is not
+/// broadcast. Returns `None` if there is no such operand, or if any such operand is in row-major order.
 fn common_order(shape: &[usize], operands: &[View]) -> Option<Vec<usize>> {
     let long = |axis: &usize| shape[*axis] > 1;
     let is_full =
@@ -283,7 +283,7 @@ fn common_order(shape: &[usize], operands: &[View]) -> Option<Vec<usize>> {
     orders.iter().all(is_turned).then(|| orders.first().cloned())?
 }
 
-/// Returns the type in which a plan holds integers of a dtype.
+/// Returns the type in which a plan holds integers of type `dtype`, or `Type::Float` for any other dtype.
 fn type_of(dtype: DType) -> Type {
     match dtype {
         DType::I64 => Type::I64,
@@ -302,7 +302,7 @@ fn has_unbounded(graph: &Graph) -> bool {
     })
 }
 
-/// Returns the element type of the graph's plan, or an error if the graph has no floats.
+/// Returns the element type of a plan for the graph, or an error if the graph has no floats.
 fn element_type(graph: &Graph) -> Result<DType> {
     funcify_analysis::element_type(graph).ok_or_else(|| Declined::new("input", "no floats"))
 }
@@ -314,15 +314,17 @@ struct Planner {
     dtype: DType,
     /// The possible ranges of the graph's integers.
     ranges: Rc<Ranges>,
-    /// The element that is nonzero if a loop reached a bound that the planner assumed.
+    /// The element that is nonzero if a loop reached a bound that the planner assumed, or `None` if the planner assumed
+    /// no bound.
     refusal: Option<View>,
     /// The number of steps that each loop with early exit ran, keyed by the loop's symbol.
     counts: Vec<(Symbol, View)>,
     constants: Vec<HostTensor>,
     /// The number of inputs of the graph.
     inputs: usize,
-    /// The position of the parallel axis in each value. `part` is the number of indices of this axis in each part.
+    /// The position of the parallel axis in each value.
     labels: ParallelAxis,
+    /// The number of indices of the parallel axis in each part.
     part: usize,
     is_divided: bool,
     /// `true` if values in loops are laid out with the parallel axis innermost.
@@ -330,14 +332,14 @@ struct Planner {
     division: Division,
     /// `true` if integers may have types of their own. Otherwise, all values are floats.
     is_typed: bool,
-    /// The strip of steps being planned.
+    /// The strip of steps being planned, if any.
     strip: Option<strips::Strip>,
     /// The handles through which the caller may cancel planning.
     watch: ActiveHandles,
 }
 
 impl Planner {
-    /// Returns a part's view of an input or output.
+    /// Adds the region of an input or output, and returns a part's view of it.
     fn caller_view(&mut self, graph: &Graph, value: ValueId, place: Storage) -> Result<View> {
         let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
@@ -386,7 +388,7 @@ impl Planner {
         self.emitter.map(Op::Binary(Binary::Max), &refusal, &[&refusal, &here(holds)])
     }
 
-    /// Returns the position of the divided axis in a value, or `Label::None` if the plan is not divided.
+    /// Returns the position of the parallel axis in a value, or `Label::None` if the plan is not divided.
     fn label(&self, graph: &Graph, value: ValueId) -> Label {
         if self.is_divided { self.labels.of(graph, value) } else { Label::None }
     }
@@ -400,8 +402,8 @@ impl Planner {
         }
     }
 
-    /// Reserves memory for a value that instructions at `level` write. If the operands of an op that works lane by lane
-    /// are not in row-major order, the value gets the same memory order as the operands.
+    /// Reserves memory for a value that instructions at `level` write. `operands` are the operands that the op reads
+    /// elementwise. If they are not in row-major order, the value gets the same memory order.
     fn reserve(&mut self, graph: &Graph, value: ValueId, shape: &[usize], level: usize, operands: &[View]) -> View {
         let innermost = if level > 1 { self.innermost(graph, value) } else { None };
         let ty = self.representation(graph, value);
@@ -460,7 +462,7 @@ impl Planner {
         Ok(shape)
     }
 
-    /// Returns a view of a constant tensor of the graph.
+    /// Returns a view of a constant tensor of the graph, whose elements are converted to the plan's float type.
     fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View> {
         if tensor.len() == 1 {
             let view = self.emitter.number(tensor.get(0).as_f64())?;
@@ -470,8 +472,8 @@ impl Planner {
         Ok(self.region(Storage::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
-    /// Returns `true` if the plan can represent a value as floats: a float, a boolean, or an integer whose range is small
-    /// enough to be represented exactly.
+    /// Returns `true` if the plan can represent a value as floats: a float, a boolean, or an integer whose range is
+    /// small enough to be represented exactly.
     fn can_represent(&self, graph: &Graph, value: ValueId) -> bool {
         let dtype = graph.ty(value).dtype;
         self.is_number(dtype) || self.ranges.is_exact(graph, value)
@@ -483,7 +485,7 @@ impl Planner {
         self.is_typed || self.can_represent(graph, value)
     }
 
-    /// Returns the type of the elements that hold a value.
+    /// Returns the type in which the plan holds the elements of a value.
     fn representation(&self, graph: &Graph, value: ValueId) -> Type {
         match self.can_represent(graph, value) {
             true => Type::Float,
@@ -503,9 +505,10 @@ impl Planner {
         dtype.is_float() || dtype == DType::Bool
     }
 
-    /// Returns the op that rounds numbers of the plan to a narrower float type. The planner rounds each result of that
-    /// type. Despite the double rounding, the result is correctly rounded, because the plan's type has more than twice
-    /// as many digits (Figueroa, When is double rounding innocuous?, 1995).
+    /// Returns the op that rounds numbers of the plan to the type `dtype`, or `None` if `dtype` is not a narrower float
+    /// type. The planner rounds each result of such a type. Despite the double rounding, the result is correctly
+    /// rounded, because the plan's type has more than twice as many significant bits (Figueroa, When is double rounding
+    /// innocuous?, 1995).
     fn rounding(&self, dtype: DType) -> Option<Unary> {
         match dtype {
             DType::F16 => Some(Unary::ToF16),

@@ -3,8 +3,8 @@
 use crate::kernels::{Binary, Fold, Recurrence, Ternary};
 use crate::plan::{Across, Instruction, Node, Op, Operand, Region, Split};
 
-/// Returns a single instruction equivalent to a loop at `level`. Returns `None` unless the loop consists of one
-/// instruction that folds a row into the previous row of the destination.
+/// Returns a single instruction that is equivalent to the loop at `level` with the body `nodes`. Returns `None` unless
+/// the body consists of one instruction that folds a row into the previous row of the destination.
 pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level: usize) -> Option<Node> {
     let [Node::Do(Instruction { op, rows: 1, lanes, to, from })] = nodes else { return None };
     // The rows of an instruction must be in the same unit. In a region that is split into columns, each step has its
@@ -43,7 +43,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     if !is_one {
         return None;
     }
-    // The steps become rows. In a reverse loop, the last step is row 0.
+    // The steps of the loop become the rows of the instruction. In a reverse loop, the last step becomes row 0.
     let as_rows = |operand: &Operand| {
         let own = operand.steps[level];
         let mut rows = Operand { row: own.unsigned_abs(), ..*operand };

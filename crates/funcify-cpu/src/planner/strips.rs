@@ -3,8 +3,8 @@
 //! Some loops add a matrix product to a carry in each step; a backward loop does so for each weight. Each step then
 //! reads and writes the whole carry. Instead, the planner nests the loop over steps in a loop over strips, and a single
 //! instruction after the steps of a strip adds all their products to the carry. Factors in a sequence or a trace stay
-//! in place. Other factors are copied to memory that holds them for all steps of the strip. Rows of a full buffer are
-//! also copied, because later steps of the strip may overwrite them.
+//! in place. Other factors are copied to memory that holds them for all steps of the strip. Rows of a full buffer
+//! (mit-mot) are also copied, because later steps of the strip may overwrite them.
 
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Binary, Op};
@@ -22,16 +22,16 @@ pub(super) struct Strip {
     steps: usize,
     /// The level of values that are computed in a step.
     level: usize,
-    /// The deferred sums: each is a state, and the two operands of the product to add to it.
+    /// The deferred sums: the state of each sum, and the two operands of the product to add to this state.
     waiting: Vec<(View, [View; 2])>,
-    /// The copies of values that are computed in a step.
+    /// The copies of values that are computed in a step. Each copy has one row per step of the strip.
     copies: Vec<Copied>,
-    /// The full buffers, whose rows later steps may overwrite.
+    /// The full buffers of the loop, whose rows later steps may overwrite.
     full: Vec<View>,
 }
 
 impl Planner {
-    /// Returns the number of steps per strip, or `None` if strips are not worthwhile for the loop.
+    /// Returns the number of steps per strip, or `None` if the loop cannot have strips or would not benefit from them.
     pub(super) fn strip_of(&self, scan: &Scan, steps: usize) -> Option<usize> {
         if self.strip.is_some() || self.emitter.blocks.depth() + 1 > DEPTH {
             return None;
@@ -45,13 +45,14 @@ impl Planner {
         (strip > 1).then_some(strip)
     }
 
-    /// Returns the number of rows of the product that a step adds to a state, or `None` if the step adds no product.
+    /// Returns the inner size of the matrix product that a step adds to a state, or `None` if the step adds no matrix
+    /// product or the sum cannot be deferred.
     fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
         let node = |value| match body.source(value) {
             Source::Node(node, _) => Some(body.node(node)),
             Source::Input(_) => None,
         };
-        // A sum of a narrower type is rounded in each step, so it cannot be deferred.
+        // A sum whose type is narrower than the plan's is rounded in each step, so it cannot be deferred.
         let is_rounded = self.rounding(body.ty(next).dtype).is_some();
         let add = node(next).filter(|add| matches!(add.op, Op::Binary(Binary::Add)) && add.inputs.contains(&state))?;
         let product =
@@ -60,7 +61,8 @@ impl Planner {
         (shape.len() == 2 && !is_rounded).then(|| shape[1])
     }
 
-    /// Opens the loop over strips. `full` holds the full buffers of the loop.
+    /// Opens the loop over strips, each of which has `steps` steps. `full` holds the full buffers of the loop over
+    /// steps.
     pub(super) fn open_strips(&mut self, steps: usize, full: Vec<View>) -> Result<()> {
         self.emitter.blocks.open()?;
         let level = self.emitter.blocks.depth() + 1;
@@ -68,7 +70,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Closes the loop over `count` strips. The deferred sums are computed after the steps of each strip.
+    /// Closes the loop over `count` strips, and adds the deferred sums to the end of each strip.
     pub(super) fn close_strips(&mut self, count: usize) -> Result<()> {
         let Strip { steps, level, waiting, .. } = self.strip.take().expect(STRIP_IS_OPEN);
         for (state, sides) in waiting {
@@ -100,8 +102,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Reserves memory with one row per step of the strip, and copies a step's value to the row of the step. Returns
-    /// the row.
+    /// Copies a value of a step to memory with one row per step of the strip, unless such a copy already exists.
+    /// Returns the row of the step.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(STRIP_IS_OPEN);
         let contents = &self.emitter.contents;

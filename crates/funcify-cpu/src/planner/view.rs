@@ -14,12 +14,13 @@ pub(super) struct View {
     pub(super) region: usize,
     /// The layout of the tensor in the first iteration of every loop.
     pub(super) layout: TensorLayout,
-    /// The number of elements that the view moves per iteration of each loop, outermost first.
+    /// The number of elements by which the view moves per iteration of each loop, outermost first.
     pub(super) steps: [isize; DEPTH],
-    /// The level at which the tensor is computed: 0 is before the parts, 1 is in a part, and 2 is in its outermost
-    /// loops.
+    /// The level at which the tensor is computed: 0 is before the parts, 1 is in a part but outside its loops, 2 is in
+    /// the outermost loops of a part, and so on.
     pub(super) level: usize,
-    /// The register that contains the view, if any. Its memory is not reused while a view refers to it.
+    /// The register that contains the view, if any. The memory of a register is not reused while a view refers to the
+    /// register.
     pub(super) register: Option<Rc<Register>>,
 }
 
@@ -39,7 +40,7 @@ impl DerefMut for View {
 }
 
 impl View {
-    /// Returns a contiguous, row-major view of the memory from `start` on.
+    /// Returns a contiguous, row-major view of a region, beginning at element `start`.
     pub(super) fn whole(region: usize, start: usize, shape: &[usize], level: usize) -> View {
         let layout = TensorLayout::whole(start, shape);
         View { region, layout, steps: [0; DEPTH], level, register: None }
@@ -51,7 +52,7 @@ impl View {
         View { region, layout, steps, level, register: self.register.clone() }
     }
 
-    /// Returns a view with the same start, and with the given shape and strides.
+    /// Returns a view with the same start and the given shape and strides.
     pub(super) fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> View {
         self.with(self.layout.with_axes(shape, strides))
     }
@@ -65,8 +66,8 @@ impl View {
         view
     }
 
-    /// Returns the view in the first iteration of the loop whose body is at `level`, and the number of elements that it
-    /// moves per iteration.
+    /// Returns the view in the first iteration of the loop whose body is at `level`, and the number of elements by
+    /// which the view moves per iteration.
     pub(super) fn strip(&self, level: usize) -> (View, isize) {
         let mut view = View { level: level - 1, ..self.clone() };
         let step = std::mem::take(&mut view.steps[level - 2]);
@@ -84,7 +85,7 @@ impl View {
         self.with(self.layout.stacked(count, distance))
     }
 
-    /// Selects `count` indices of an axis: `start`, `start + step`, and so on.
+    /// Returns a view of `count` indices of an axis: `start`, `start + step`, and so on.
     pub(super) fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> View {
         self.with(self.layout.part(axis, start, count, step))
     }
@@ -94,7 +95,7 @@ impl View {
         self.with(self.layout.reversed(axis))
     }
 
-    /// Selects one index of an axis, and removes the axis.
+    /// Returns a view of one index of an axis, without the axis.
     pub(super) fn at(&self, axis: usize, index: usize) -> View {
         self.with(self.layout.at(axis, index))
     }
@@ -114,7 +115,7 @@ impl View {
         Some(self.with(self.layout.reshaped(shape)?))
     }
 
-    /// Identifies the memory of the view: its register, or the whole region if it has no register.
+    /// Returns the memory of the view: its register, or the whole region if it has no register.
     pub(super) fn memory(&self) -> Memory {
         Memory { region: self.region, allocation: self.register.as_ref().map(|register| register.number) }
     }
@@ -124,8 +125,8 @@ impl View {
         self.memory().may_share(&other.memory())
     }
 
-    /// Returns `true` if the address ranges of two different views overlap, as for adjacent columns of a matrix. An
-    /// instruction must not read one view and write the other.
+    /// Returns `true` if the address ranges of two different views overlap, as they do for adjacent columns of a
+    /// matrix. An instruction must not read one view and write the other.
     pub(super) fn interleaves(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
         self.shares_memory(other)

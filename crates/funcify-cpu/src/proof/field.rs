@@ -11,7 +11,8 @@ pub(super) const PRIME: u64 = (1 << 61) - 1;
 pub(super) const HALF: u64 = PRIME >> 1;
 
 /// The element that represents infinity. Its negative represents negative infinity. The element is larger than nearly
-/// all others, and is not a fraction of small integers. (The largest element that is such a fraction is -1/2.)
+/// all others, but is not a fraction of small integers. (The largest nonnegative element, [`HALF`], is such a fraction:
+/// -1/2.)
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
 /// The element that represents NaN. It is an arbitrary element, so that computations are unlikely to yield it by
@@ -62,7 +63,7 @@ pub(super) fn power(a: u64, mut exponent: u64) -> u64 {
     result
 }
 
-/// Returns `1 / a`, using Euclid's algorithm, or `None` if `a` is zero.
+/// Returns `1 / a`, computed with Euclid's algorithm, or `None` if `a` is zero.
 pub(super) fn inverse(a: u64) -> Option<u64> {
     let (mut large, mut small) = (PRIME as i64, a as i64);
     let (mut of_large, mut of_small) = (0i64, 1i64);

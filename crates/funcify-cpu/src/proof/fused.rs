@@ -13,7 +13,7 @@ use crate::kernels::{Binary, Ternary};
 use crate::plan::FusedNode;
 
 impl Interpreter<'_> {
-    /// Computes all lanes of a fused body, and then writes them.
+    /// Computes the results of a fused body for all lanes, and then writes them.
     pub(super) fn fused(&mut self, FusedNode { fused, streams }: &FusedNode) -> Result<(), OutOfBounds> {
         let starts: Vec<usize> =
             streams.iter().map(|operand| self.bases.start(operand, &self.place.counters)).collect();
@@ -63,7 +63,7 @@ pub(super) fn dtype(ty: Type) -> DType {
     }
 }
 
-/// Computes an op on cells. `of` is the type of the last operand.
+/// Computes an op with a result of type `ty` on the operands `from`. `of` is the type of the last operand.
 fn value(model: Model, op: Op, ty: Type, of: Type, from: &[u64]) -> u64 {
     let (to, of) = (dtype(ty), dtype(of));
     match op {

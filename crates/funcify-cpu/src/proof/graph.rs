@@ -62,14 +62,14 @@ impl Grid {
         Grid::new(Vec::new(), vec![cell])
     }
 
-    /// Returns the grid at index `row` of axis 0, and drops that axis.
+    /// Returns the grid at index `row` of axis 0, without that axis.
     pub(super) fn row(&self, row: usize) -> Self {
         let shape = self.shape[1..].to_vec();
         let len: usize = shape.iter().product();
         Grid::new(shape, self.cells[row * len..][..len].to_vec())
     }
 
-    /// Stacks rows along a new axis 0.
+    /// Stacks rows of shape `row_shape` along a new axis 0.
     pub(super) fn stacked(row_shape: &[usize], rows: &[Grid]) -> Self {
         let shape = [&[rows.len()], row_shape].concat();
         Grid::new(shape, rows.iter().flat_map(|row| row.cells.iter().copied()).collect())
@@ -99,7 +99,7 @@ impl Grid {
     }
 }
 
-/// Evaluates a graph and its bodies over the field.
+/// The state of the evaluation of a graph and its bodies over the field.
 pub(super) struct Evaluator<'s> {
     pub(super) model: Model,
     pub(super) sizes: &'s mut Sizes,
@@ -142,7 +142,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Returns an error if the call was cancelled. Loops call this in each step.
+    /// Returns an error if the call was cancelled. Loops check this in each step.
     pub(super) fn check_cancelled(&self) -> Meaning<()> {
         let at = Place::new("proof", Site::Unknown);
         self.watch.check(&at, Progress::Uncounted).map_err(|_| NoMeaning::Budget)
@@ -183,8 +183,8 @@ impl Evaluator<'_> {
         Ok(results)
     }
 
-    /// Evaluates an op that only moves elements, using its reference implementation. `indices` lists the operands that
-    /// are integers.
+    /// Evaluates an op that only moves elements, using its reference implementation. `indices` contains the positions
+    /// of the operands that are integers.
     fn move_elements(
         &mut self,
         graph: &Graph,

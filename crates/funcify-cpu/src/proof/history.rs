@@ -1,9 +1,9 @@
-//! Records which instruction wrote each cell of a faulty plan. The error reports two of these instructions.
+//! Records which instruction wrote each cell of a faulty plan, so that the error can name the faulty instruction.
 //!
-//! The first reported instruction is the earliest one that contributed to the wrong result and wrote a value that the
-//! graph never computes. The second reported instruction is the last one that wrote the operands of the first. The
-//! graph never computes partial sums either, but they end up in a sum that it does compute. The error therefore does
-//! not report operands of a value that the graph computes.
+//! The faulty instruction is the earliest one that contributed to the wrong result and wrote a value that the graph
+//! never computes. The error also names the instructions that last wrote its operands. A correct plan may write values
+//! that the graph never computes, such as partial sums, but their total is a value that the graph does compute. The
+//! history therefore drops the origin of a cell as soon as the cell holds a value that the graph computes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -74,7 +74,8 @@ impl<'p> History<'p> {
         self.events.push(Event { place: place.clone(), instruction, sources });
     }
 
-    /// Describes the instruction from which the wrong value of a cell originates, and the sources of its operands.
+    /// Describes the instruction from which the wrong value of a cell originates, and the sources of that instruction's
+    /// operands.
     pub(super) fn explain(&self, cell: Cell) -> String {
         let writer = self.writers.get(&cell).copied();
         match (self.origins.get(&cell), writer) {

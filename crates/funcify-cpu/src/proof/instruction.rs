@@ -113,7 +113,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Computes all elements of the destination, and then writes them.
+    /// Computes all elements of the destination with `value`, and then writes them.
     fn each(&mut self, to: Target, value: impl Fn(&Self, usize, usize) -> Result<u64, OutOfBounds>) -> Done {
         let mut values = std::mem::take(&mut self.values);
         values.clear();
@@ -129,7 +129,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Returns a term of a fold: an element of x, or its product with an element of y.
+    /// Returns a term of a fold: an element of `x`, or its product with an element of `y` if `y` is given.
     fn term(&self, x: Source, y: Option<Source>, row: usize, lane: usize) -> Result<u64, OutOfBounds> {
         let x = self.read(x, row, lane)?;
         y.map_or(Ok(x), |y| Ok(mul(x, self.read(y, row, lane)?)))
@@ -181,7 +181,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Wraps an integer to the type of a region's elements. Returns floats unchanged.
+    /// Wraps an integer to the type of a region's elements. Returns floats and masks unchanged.
     fn wrapped(&self, region: usize, cell: u64) -> u64 {
         match self.plan.regions[region].ty {
             Type::Float | Type::Mask => cell,

@@ -1,4 +1,5 @@
-//! Interprets plans over the field: stages, parts, loops and choices. Single instructions are in `instruction.rs`.
+//! Interprets plans over the field: stages, parts, loops and choices. Single instructions are interpreted in
+//! `instruction.rs`.
 
 use std::collections::HashMap;
 
@@ -29,7 +30,7 @@ pub(super) enum PartOrder {
     Downward,
 }
 
-/// The maximum number of times that the register code of a loop is compared with its instructions.
+/// The maximum number of times that the register code of a loop is compared with the loop's instructions.
 const MAX_COMPARISONS: usize = 2;
 
 /// The state of the interpreter while it runs a plan.
@@ -40,7 +41,7 @@ pub(super) struct Interpreter<'p> {
     pub(super) history: Option<History<'p>>,
     /// The remaining budget, in elementary operations.
     pub(super) left: usize,
-    /// Rounds a number to the plan's element type.
+    /// A function that rounds a number to the plan's element type.
     pub(super) rounded: fn(f64) -> f64,
     registers: Option<&'p Registers<'p>>,
     /// For each loop that was compared with its register code: the number of comparisons so far, and the register code.
@@ -101,7 +102,7 @@ impl<'p> Interpreter<'p> {
         nodes.iter().enumerate().try_for_each(|(index, node)| self.run_child(index, |it| it.node(node)))
     }
 
-    /// Runs child `index` of the current node.
+    /// Calls `run` at the position of child `index` of the current node.
     fn run_child(&mut self, index: usize, run: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
         self.place.path.push(index);
         run(self)?;
@@ -213,8 +214,8 @@ impl<'p> Interpreter<'p> {
         Ok(())
     }
 
-    /// Runs a loop, and then each version of its register code on the same initial memory. Checks that the resulting
-    /// memory is the same.
+    /// Runs a loop, and then each version of its register code on the same initial memory. Returns an error if a
+    /// version leaves other memory contents than the loop.
     fn compare_with_registers(
         &mut self,
         node: &'p Node,

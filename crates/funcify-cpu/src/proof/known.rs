@@ -1,8 +1,9 @@
-//! Caches the proofs of this process. Backends that share the engine build the same plans for the same programs, so
-//! the same proof is often needed again.
+//! Caches the results of proofs in this process. Backends that share the engine build the same plans for the same
+//! programs, so the same proof is often needed again.
 //!
 //! The key is a 128-bit hash of everything that a proof depends on: graph, sizes, plan, types, constants, instruction
-//! set, and budget. If another thread is already proving the same subject, a caller waits for that thread's result.
+//! set, and budget. If another thread is already proving the same subject, the caller waits for the result of that
+//! thread.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -23,7 +24,7 @@ static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<OnceLock<Verdict>>>>> = LazyLock::
 /// The maximum number of entries. When the cache is full, it is cleared.
 const MAX_ENTRIES: usize = 1 << 17;
 
-/// Returns the cached result of a proof, or proves the subject.
+/// Returns the cached verdict for a subject. If there is none, proves the subject and caches the verdict.
 pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
     let key = key(subject);
     let verdict = {
@@ -38,7 +39,7 @@ pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
     let is_cancelled =
         || ActiveHandles::current().check(&Place::new("check", Site::Unknown), Progress::Uncounted).is_err();
     if matches!(verdict, Verdict::Unknown(_)) && is_cancelled() {
-        // Drops the result of a cancelled proof, because a later call may be able to finish it.
+        // Drops the result of a cancelled proof, because a later call may finish the proof.
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
     verdict

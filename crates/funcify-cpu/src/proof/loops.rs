@@ -98,7 +98,8 @@ impl Evaluator<'_> {
     }
 }
 
-/// Returns the rows of a buffer before the first step. The initial rows come first in the order of the loop's steps.
+/// Returns the rows of a buffer before the first step. The rows in `given` come before the unwritten rows, or after
+/// them if the loop runs in reverse.
 fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> WrittenRows {
     let given: WrittenRows =
         given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());
@@ -106,7 +107,7 @@ fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bo
     if reverse { [missing, given].concat() } else { [given, missing].concat() }
 }
 
-/// Returns the range of rows that are the result if the last `left_out` steps did not run (scan-c6 and scan-c7).
+/// Returns the range of rows that the loop returns if its last `left_out` steps did not run (scan-c6 and scan-c7).
 fn returned_rows(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std::ops::Range<usize> {
     let there = match (buffer.start, reverse) {
         (Start::Full, _) => 0..rows,

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 
 use crate::plan::{DEPTH, Operand, Plan, Split, Stage, Storage};
 
-/// Identifies a cell: an element of a region.
+/// A cell, identified by its region and its index within the region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Cell {
     pub(super) region: usize,
     pub(super) at: usize,
 }
 
-/// A write to a cell, with the previous value.
+/// A write to a cell, with the previous value of the cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) cell: Cell,
@@ -28,13 +28,13 @@ pub(super) struct Memory {
     pub(super) reads: Option<RefCell<Vec<Cell>>>,
 }
 
-/// An access past the end of a region. The check of plans should have rejected it, so this is a bug in that check.
+/// An access past the end of a region. [`Plan::check`] should have rejected the plan, so this is a bug in that check.
 #[derive(Clone, Debug)]
 pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
-    /// Allocates memory. Each cell gets a distinct value, returned by `uncomputed`, which marks the cell as
-    /// uninitialised. The caller fills in the inputs.
+    /// Allocates the memory of a plan. Each cell gets a distinct value from `uncomputed`, which marks the cell as not
+    /// yet written. The caller fills in the inputs.
     pub(super) fn new(plan: &Plan, mut uncomputed: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {
@@ -49,7 +49,7 @@ impl Memory {
         Memory { regions, journal: None, reads: None }
     }
 
-    /// Reads a cell.
+    /// Reads a cell. Returns an error if the region has no such cell.
     #[inline]
     pub(super) fn read(&self, region: usize, at: usize) -> Result<u64, OutOfBounds> {
         if let Some(reads) = &self.reads {
@@ -58,7 +58,7 @@ impl Memory {
         self.regions[region].get(at).copied().ok_or(OutOfBounds(Cell { region, at }))
     }
 
-    /// Writes a cell.
+    /// Writes a cell. Returns an error if the region has no such cell.
     #[inline]
     pub(super) fn write(&mut self, region: usize, at: usize, value: u64) -> Result<(), OutOfBounds> {
         let cell = Cell { region, at };
@@ -70,7 +70,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Undoes the writes in the journal. Returns the cells that were written, each with the value that was undone.
+    /// Undoes the writes in the journal. Returns the cells that were written, each with the last value written to it.
     pub(super) fn undo(&mut self) -> Vec<(Cell, u64)> {
         let changes = self.journal.take().expect("the caller started a journal before the writes to undo");
         let mut last: Vec<(Cell, u64)> = Vec::with_capacity(changes.len());

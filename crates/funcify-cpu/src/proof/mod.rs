@@ -22,8 +22,8 @@
 //! long, the checker runs the plan on random inputs, and compares the results with those of the reference evaluator
 //! (`running.rs`).
 //!
-//! A plan that fails is a bug in funcify. The error names an instruction that computed a value that the graph does not
-//! compute, and the instructions that wrote its operands (`history.rs`).
+//! If a plan fails the check, funcify has a bug. The error names an instruction that computed a value that the graph
+//! does not compute, and the instructions that wrote its operands (`history.rs`).
 
 mod effort;
 mod field;
@@ -58,8 +58,8 @@ use verdict::Verdict;
 use crate::plan::Plan;
 use funcify_body::machine::Machine;
 
-/// Checks a plan by proving it. If there is no proof, tests it using `run`, which must run the plan in the same way as
-/// a call.
+/// Checks a plan by proving it. If there is no proof, tests the plan using `run`, which must run the plan in the same
+/// way as a call. Returns an error if the plan computes wrong results.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {
     let verdict = match known::prove_cached(subject) {
         Verdict::Unknown(reason) => running::validate(subject, run, reason),
@@ -73,7 +73,7 @@ pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> 
 }
 
 /// Proves an f32 plan without constants, for a graph without symbols. The error describes the fault, or the reason why
-/// there is no proof. For tests of hand-written plans.
+/// there is no proof. Tests of hand-written plans use this function.
 #[doc(hidden)]
 pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
     let subject = Subject {
@@ -92,7 +92,7 @@ pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// Describes why there is no proof.
+/// Describes why a plan has no proof.
 fn reason_of(none: &NoMeaning) -> String {
     match none {
         NoMeaning::Unknown(op) => format!("`{op}` has no rule over the field yet"),

@@ -25,7 +25,8 @@ pub(super) struct Model {
     rounding: Rounding,
 }
 
-/// Symbols of functions that are not kernels.
+/// The symbols of functions that are not kernels, in this order: division by zero, rounding to an integer, rounding to
+/// a narrower type, inputs, and elements that no program computes.
 const DIVISION_BY_ZERO: u64 = 1000;
 const WHOLE: u64 = 1002;
 const ROUNDED: u64 = 1003;
@@ -65,7 +66,7 @@ impl Model {
         self.symbol(symbol, self.symbol(symbol, x) ^ y.rotate_left(7))
     }
 
-    /// Computes x / y.
+    /// Returns x / y, or a hash of x if y is zero.
     pub(super) fn divide(self, x: u64, y: u64) -> u64 {
         match inverse(y) {
             Some(inverse) => mul(x, inverse),
@@ -92,8 +93,9 @@ impl Model {
         neg_number(self.max(neg_number(x), neg_number(y)))
     }
 
-    /// Rounds x to an integer. If x is a fraction of small integers, this is `round(x)`. Otherwise, it is a random
-    /// integer, often small enough to be an index.
+    /// Rounds x to an integer. If x is a fraction of small integers, the result is `round(x)`. NaN and the infinities
+    /// are returned unchanged. For any other x, the result is a random integer, which is often small enough to be an
+    /// index.
     fn whole(self, op: Unary, x: u64, round: fn(f64) -> f64) -> u64 {
         if x == NAN || signed(x).unsigned_abs() == INFINITY {
             return x;
@@ -229,7 +231,7 @@ impl Model {
     }
 }
 
-/// Returns a sort key for numbers. The infinities have the lowest and the highest key.
+/// Returns a sort key for numbers. The keys of the infinities are the lowest and the highest.
 fn rank(x: u64) -> i64 {
     match x {
         INFINITY => i64::MAX,

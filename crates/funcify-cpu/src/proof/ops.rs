@@ -119,7 +119,7 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells))
     }
 
-    /// Rounds or wraps a sum or a product to its dtype, `of`.
+    /// Converts a sum or a product to its dtype, `of`: rounds floats, and wraps integers.
     fn result(&self, cell: u64, of: DType) -> u64 {
         match of {
             of if of.is_float() => self.round(cell, of),
@@ -194,12 +194,12 @@ impl Evaluator<'_> {
     }
 }
 
-/// Returns the element that represents an integer, converted to `dtype`.
+/// Converts an integer to `dtype`, and returns the element that represents the result.
 fn of_number(number: i64, dtype: DType) -> u64 {
     of_scalar(HostTensor::scalar(number).cast(dtype).get(0))
 }
 
-/// Collects cells into a grid. Returns an error that names `op` if one of them is `None`.
+/// Collects cells into a grid. Returns an error that names `op` if a cell is `None`.
 fn collect_grid(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl std::fmt::Debug) -> Meaning<Grid> {
     match cells.collect::<Option<Vec<u64>>>() {
         Some(cells) => Ok(Grid::new(shape.to_vec(), cells)),
@@ -301,7 +301,7 @@ fn integer_product(x: u64, y: u64, of: DType) -> u64 {
     if of == DType::U32 { wrap(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
 }
 
-/// Evaluates a unary op on integers or booleans.
+/// Evaluates a unary op on an integer or boolean of dtype `of`, or returns `None` if there is no rule for the op.
 pub(super) fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64> {
     let number = signed(x);
     let cell = match op {
@@ -343,7 +343,7 @@ pub(super) fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: 
     Some(if is_bool { cell } else { wrap(signed(cell), of) })
 }
 
-/// Evaluates an op on the bits of integers of dtype `of`.
+/// Evaluates a bitwise op on integers of dtype `of`.
 pub(super) fn bits(op: ops::Bits, x: i64, y: i64, of: DType) -> i64 {
     let bits = 8 * of.size() as u32;
     match op {

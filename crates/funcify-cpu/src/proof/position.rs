@@ -1,6 +1,6 @@
 //! Identifies nodes of a plan, and iterations of a run.
 
-/// Identifies a node of a plan: its stage, its program, and its index in each of the nested lists of nodes.
+/// The identity of a node of a plan: its stage, its program, and its index in each of the nested lists of nodes.
 pub(super) type NodeId = (usize, usize, Vec<usize>);
 
 /// The current position of an interpreter.

@@ -1,7 +1,7 @@
 //! Interprets register code over the field, to check that it is equivalent to the instructions of its loop.
 //!
-//! This covers both the code that the executor interprets and the code that is translated to machine code. The code
-//! starts with the memory contents before the loop, and must leave the same contents as the loop's instructions.
+//! The check covers both the code that the executor interprets and the code that is translated to machine code. The
+//! code starts with the memory contents before the loop, and must leave the same contents as the loop's instructions.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,13 +17,13 @@ use crate::plan::{Instruction, Node, Op, Plan, Region};
 use crate::run::Element;
 use funcify_body::machine::Machine;
 
-/// Every version of register code to which a loop can be lowered.
+/// All versions of a loop's register code.
 pub(super) type Lowered = Rc<[FieldCode]>;
 
 /// A function that returns the register code of a loop, for each register width that is checked.
 type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<FieldCode>;
 
-/// Lowers the loops of a plan to register code.
+/// The information that is needed to lower the loops of a plan to register code.
 pub(super) struct Registers<'p> {
     regions: &'p [Region],
     machine: Machine,
@@ -56,8 +56,8 @@ impl<'p> Registers<'p> {
         Registers { regions: &plan.regions, machine, codes: codes::<T> }
     }
 
-    /// Returns every version of a loop's register code. `times` holds the trip counts of the enclosing loops and of
-    /// this loop, outermost first.
+    /// Returns all versions of a loop's register code, or an empty list if the loop cannot be lowered. `times` holds
+    /// the trip counts of the enclosing loops and of this loop, outermost first.
     pub(super) fn lower(&self, node: &Node, times: &[usize]) -> Lowered {
         let planned = PlannedLoop::of(node, times);
         planned.map_or_else(Vec::new, |planned| (self.codes)(self.regions, &planned, self.machine)).into()
@@ -84,7 +84,8 @@ impl FieldCode {
         FieldCode { width, code: RegisterCode { ops, loads, numbers, stores, streams, products }, lanes }
     }
 
-    /// Runs the loop for at most `most` iterations.
+    /// Runs the register code for at most `most` iterations of the loop. `outer` holds the counters of the enclosing
+    /// loops.
     pub(super) fn run(
         &self,
         model: Model,
@@ -241,7 +242,8 @@ impl FieldCode {
     }
 }
 
-/// Returns the last of a loop's instructions that write a cell, and its index.
+/// Returns the last instruction in a loop that writes a cell, and the index of the instruction, or `None` if no
+/// instruction writes the cell.
 fn writer_of<'n>(node: &'n Node, bases: &Bases, outer: &[isize], cell: Cell) -> Option<(usize, &'n Instruction)> {
     let (first, second): (&[Node], &[Node]) = match node {
         Node::Loop { body, .. } => (body, &[]),
@@ -261,7 +263,7 @@ fn writer_of<'n>(node: &'n Node, bases: &Bases, outer: &[isize], cell: Cell) -> 
     writes.last()
 }
 
-/// The register file.
+/// The register file, with `width` elements per register.
 struct File {
     width: usize,
     cells: Vec<u64>,
@@ -276,13 +278,13 @@ impl File {
         self.cells[usize::from(register) * self.width..][..self.width].to_vec()
     }
 
-    /// Returns the first `count` elements of several registers.
+    /// Concatenates the elements of several registers, and returns the first `count` of them.
     fn row(&self, registers: &[u8], count: usize) -> Vec<u64> {
         registers.iter().flat_map(|register| self.get(*register)).take(count).collect()
     }
 
-    /// Loads a piece. A single element is broadcast to all lanes. Otherwise, lanes beyond the length of the piece keep
-    /// their values.
+    /// Loads a piece into register `to`. A single element is broadcast to all lanes. Otherwise, lanes beyond the length
+    /// of the piece keep their values.
     fn load(&mut self, to: u8, memory: &Memory, piece: &Piece, at: usize) -> Result<(), OutOfBounds> {
         if piece.len == 1 {
             let one = memory.read(piece.region, at)?;
@@ -374,9 +376,9 @@ mod tests {
             .run(PartOrder::Upward)
     }
 
-    /// Returns register code for the loop that `compared` builds. With `aside`, the row is read from register 3.
-    /// Otherwise, it is read from the state's register, which is wrong, because the state was overwritten in the
-    /// meantime.
+    /// Returns register code for the loop that `compared` builds. If `aside` is set, the code reads the row from
+    /// register 3. Otherwise, the code reads the row from the state's register, which is wrong, because the state was
+    /// overwritten in the meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };

@@ -12,8 +12,8 @@ use super::field;
 use super::subject::Subject;
 use super::verdict::Verdict;
 
-/// A function that runs a plan in the same way as a call, from the graph's inputs to its outputs. Returns `None` if the
-/// plan rejects the inputs.
+/// A function that runs a plan in the same way as a call, from the graph's inputs to its outputs. The function returns
+/// `None` if the plan rejects the inputs.
 pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> + 'r;
 
 /// The number of runs, on different random inputs, whose results must be correct.
@@ -23,8 +23,8 @@ const RUNS: usize = 2;
 /// end for some inputs.
 pub(crate) const RUN_TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// The ranges of random float inputs, each as its center and half its width. A loop that does not end for inputs from
-/// one range may end for inputs from another.
+/// The ranges of random float inputs, each given by its center and half its width. A loop that does not end for inputs
+/// from one range may end for inputs from another.
 const FLOATS: [[f64; 2]; 6] = [[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.25], [100.0, 50.0], [-100.0, 50.0]];
 
 /// The maximum number of elements of all inputs together. With more elements, the reference evaluator is too slow.
@@ -88,7 +88,7 @@ fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option
     (0..subject.graph.inputs().len()).map(input).collect()
 }
 
-/// Runs the reference evaluator with the sizes of the plan. Returns `None` if it fails or takes too long.
+/// Runs the reference evaluator with the sizes of the plan. Returns `None` if the evaluation fails or takes too long.
 fn reference(subject: &Subject<'_>, inputs: &[HostTensor]) -> Option<Vec<HostTensor>> {
     let graph = subject.graph;
     let mut sizes = subject.sizes.clone();
@@ -129,8 +129,8 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
 }
 
 /// Finds the first element whose error exceeds `factor` times the tolerance. Returns the index of its output, and the
-/// index of the element within that output. Skips outputs whose shapes differ: for a loop that ended early, the plan
-/// also returns rows for steps that did not run.
+/// index of the element within that output, or `None` if there is no such element. Skips outputs whose shapes differ:
+/// for a loop that ended early, the plan also returns rows for steps that did not run.
 fn difference(expected: &[HostTensor], found: &[HostTensor], factor: f64) -> Option<(usize, usize)> {
     expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
         if expected.shape() != found.shape() {

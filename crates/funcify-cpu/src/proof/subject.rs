@@ -1,4 +1,5 @@
-//! The subject of a proof: a plan and its graph. Proving it builds inputs, evaluates both, and compares the results.
+//! The subject of a proof: a plan and its graph. A proof builds inputs, evaluates the plan and the graph, and compares
+//! the results.
 
 use std::collections::HashSet;
 
@@ -42,16 +43,16 @@ pub(crate) struct Subject<'a> {
 /// The maximum number of seeds in a proof. Each seed determines random inputs and a random interpretation of functions.
 const SEEDS: u64 = 2;
 
-/// The number of operations after which no further seed is tried, so that debug builds stay fast enough. If a plan
-/// needs fewer operations, its parts run in both orders.
+/// The number of operations after which no further seed is tried, so that debug builds stay fast enough. Each seed runs
+/// the parts in another order, so a plan that needs fewer operations is checked in both orders.
 const SUFFICIENT_OPERATIONS: usize = 100_000;
 
-/// The outcome for one seed.
+/// The outcome of comparing the plan with the graph for one seed.
 enum Evidence {
     Agrees,
     /// The plan rejects the inputs.
     None,
-    /// The results differ. Contains the index of the output, and of the element within it.
+    /// The results differ. Contains the index of the output, and the index of the element within that output.
     Differs(usize, usize),
 }
 

@@ -40,7 +40,7 @@ pub struct ProofCounts {
     pub up_to_rounding: u64,
     /// The number of plans that have no proof, but returned the right results in test runs.
     pub validated: u64,
-    /// The number of validated plans in which the reference evaluator computes some of the ops, so that there can be no
+    /// The number of validated plans in which the reference evaluator computes some of the ops, which rules out a
     /// proof.
     pub with_evaluated_ops: u64,
     /// The number of plans that could not be checked.
@@ -82,7 +82,7 @@ pub fn proof_gaps() -> Vec<(String, u64)> {
     REASONS.lock().unwrap_or_else(PoisonError::into_inner).clone().into_iter().collect()
 }
 
-/// Returns the statistics of this process so far.
+/// Returns the number of plans checked so far in this process, for each result.
 pub(crate) fn counts() -> ProofCounts {
     let [proved, up_to_rounding, validated, unchecked, failed, with_evaluated_ops] =
         [0, 1, 2, 3, 4, 5].map(|index: usize| COUNTS[index].load(Ordering::Relaxed));

@@ -22,10 +22,11 @@ use arena::Arena;
 use funcify_body::machine::{Machine, Work};
 use program::{Estimate, Prepared, Stop};
 
-/// The regions before they are split among parts (`Regions`), and as one part sees them (`Views`). The lists are stored
-/// inline unless a plan has many regions.
+/// The regions before they are split among parts. The list is stored inline unless a plan has many regions.
 type Regions<'a, T> = SmallVec<[UnsplitView<'a, T>; 32]>;
+/// The regions as one part sees them.
 type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
+/// The caller's slices for the outputs. Each slice is empty once a region has taken it.
 type Outputs<'a, T> = SmallVec<[&'a mut [T]; 8]>;
 
 /// A checked plan, together with its scratch memory.
@@ -34,7 +35,7 @@ pub struct Executor<T> {
     plan: Plan,
     programs: Programs<T>,
     arena: Arena<T>,
-    /// The scratch memory of integers.
+    /// The scratch memory for integers.
     bytes: Arena<u8>,
 }
 
@@ -92,7 +93,7 @@ pub struct CallError {
     pub place: Storage,
     /// The number of elements that the plan requires.
     pub expected: usize,
-    /// The number of elements in the slice, or `None` if the slice is missing.
+    /// The number of elements in the slice, or `None` if the slice is missing or has another element type.
     pub found: Option<usize>,
 }
 
@@ -219,7 +220,8 @@ impl<T: Element> Executor<T> {
     }
 }
 
-/// An element type of the engine. This crate, not its dependents, compiles all code that is generic over it.
+/// An element type of the engine. All code that is generic over the element type is compiled in this crate, not in its
+/// dependents.
 pub trait Element: Translatable + sealed::Sealed {}
 
 impl Element for f32 {}
@@ -256,7 +258,7 @@ mod sealed {
 }
 
 /// Appends to `views` the views of all regions, for a stage with a single part. Returning a new list would require a
-/// copy. Regions of floats have elements only if `is_float` is set, and regions of integers only if it is not.
+/// copy. If `is_float` is set, the views of integer regions are empty. Otherwise, the views of float regions are empty.
 fn push_views<'a, T, E>(
     plan: &Plan,
     arena: &'a mut Arena<E>,
@@ -274,8 +276,8 @@ fn push_views<'a, T, E>(
     }
 }
 
-/// Returns the regions for a stage with several parts, before they are split: those of floats if `is_float` is set, and
-/// those of integers otherwise. The other regions have no elements.
+/// Returns the regions for a stage with several parts, before they are split. If `is_float` is set, integer regions
+/// have no elements. Otherwise, float regions have no elements.
 fn regions_of<'a, T, E>(
     plan: &Plan,
     arena: &'a mut Arena<E>,
@@ -330,7 +332,8 @@ fn bytes_of<'a, T>(slice: &Slice<'a, T>) -> &'a [u8] {
     }
 }
 
-/// Reborrows the outputs into a list of floats and a list of integers, so that each region can take its output.
+/// Reborrows the outputs as a list of floats and a list of integers. Both lists have an entry for each output, which is
+/// empty if the output has the other type.
 fn reborrow_outputs<'a, T>(outputs: &'a mut [SliceMut<'_, T>]) -> (Outputs<'a, T>, Outputs<'a, u8>) {
     let (mut floats, mut integers): (Outputs<'a, T>, Outputs<'a, u8>) = Default::default();
     for output in outputs {
@@ -406,8 +409,8 @@ fn views_of<'a, T>(regions: &mut [UnsplitView<'a, T>]) -> Views<'a, T> {
     regions.iter_mut().map(std::mem::take).map(UnsplitView::into_view).collect()
 }
 
-/// Splits regions in two: for the first `parts` parts, which together have `indices` indices of the parallel axis, and
-/// for the remaining parts.
+/// Splits each region in two: one for the first `parts` parts, which together have `indices` indices of the parallel
+/// axis, and one for the remaining parts.
 fn split_regions<'a, T>(regions: &mut [UnsplitView<'a, T>], parts: usize, indices: usize) -> [Regions<'a, T>; 2] {
     let (mut first, mut rest) = (Regions::new(), Regions::new());
     for region in regions.iter_mut().map(std::mem::take) {

@@ -1,5 +1,5 @@
-//! Runs a fused body on several threads, each on some pieces of its lanes. The lanes are independent, so the number of
-//! threads does not affect the results.
+//! Divides the lanes of a fused body into pieces, and runs the pieces on several threads. The lanes are independent, so
+//! the number of threads does not affect the results.
 //!
 //! Waking a sleeping thread takes longer than running most bodies. Therefore, the other threads of the pool spin while
 //! a program with such bodies runs ([`with_helpers`]).
@@ -18,23 +18,26 @@ use crate::views::{Range, View};
 
 /// The minimum estimated time of a piece, in nanoseconds.
 const MIN_NS_PER_PIECE: f64 = 5_000.0;
-/// The minimum estimated time, in nanoseconds, of the bodies that may run in pieces, and their minimum share of the
-/// program's time, for which a program runs on the thread pool. Handing a program over to the pool takes about 20
-/// microseconds, and spinning threads slow down other threads.
+/// The estimated time, in nanoseconds, that the bodies in pieces must exceed for a program to run on the thread pool.
+/// Handing a program over to the pool takes about 20 microseconds, and spinning threads slow down other threads.
 const MIN_NS_FOR_POOL: f64 = 400_000.0;
+/// The share of a program's estimated time that the bodies in pieces must exceed for the program to run on the thread
+/// pool.
 const MIN_SHARE_FOR_POOL: f64 = 0.25;
 /// The maximum number of pieces.
 const MAX_PIECES: usize = 16;
-/// The estimated time per lane, in nanoseconds: of an op, and of a function of one float.
+/// The estimated time of an op per lane, in nanoseconds.
 const NS_PER_OP: f64 = 0.1;
+/// The estimated time of a function of one float per lane, in nanoseconds.
 const NS_PER_FUNCTION: f64 = 0.5;
-/// If there is only one axis, the number of lanes of a piece is a multiple of this number, so that a piece fills whole
-/// cache lines.
+/// If a body has only one axis, the number of lanes of a piece is a multiple of this number, so that a piece fills
+/// whole cache lines.
 const LANES_PER_LINE: usize = 64;
-/// The number of unsuccessful attempts to find work after which an idle thread yields to other threads, and the number
-/// after which it sleeps for [`NAP`] between attempts.
+/// The number of unsuccessful attempts to find work after which an idle thread yields to other threads.
 const MAX_SPINS: u32 = 2_000;
+/// The number of unsuccessful attempts to find work after which an idle thread sleeps between attempts.
 const MAX_YIELDS: u32 = 4_000;
+/// The time for which an idle thread sleeps between attempts to find work.
 const NAP: Duration = Duration::from_micros(50);
 
 /// The pieces of a fused body.
@@ -55,6 +58,7 @@ struct Memory<'m> {
     /// The bytes of the stored streams.
     writes: SmallVec<[&'m mut [u8]; 8]>,
     /// The index in `writes` of each stream that is stored, or that is loaded from memory that the body overwrites.
+    /// `None` for each stream in `reads`.
     written: SmallVec<[Option<usize>; 16]>,
 }
 
@@ -89,12 +93,13 @@ pub(super) struct Places<'p> {
 }
 
 impl Pieces {
-    /// Divides a body along its outermost axis. Returns `None` if it is too small.
+    /// Divides a body along its outermost axis. Returns `None` if the body is too small.
     pub(super) fn of(fused: &Fused) -> Option<Self> {
         let pieces = (nanoseconds(fused) / MIN_NS_PER_PIECE) as usize;
         let size = *fused.sizes().first()?;
         let unit = if fused.sizes().len() == 1 { LANES_PER_LINE } else { 1 };
-        // Creates at most one piece per thread, so that each thread finds the data that it wrote earlier in its cache.
+        // Creates at most one piece per thread, so that the cache of a thread is likely to hold the data that the
+        // thread wrote earlier.
         let pieces = pieces.min(rayon::current_num_threads()).min(MAX_PIECES).min(size / unit);
         if pieces < 2 {
             return None;
@@ -166,7 +171,7 @@ impl Pieces {
             if stored.windows(2).any(|pair| pair[0].end > pair[1].start) {
                 return false;
             }
-            // Cuts the region at each stored range. All pieces may read the gaps between them.
+            // Cuts the region at each stored range. All pieces may read the gaps between these ranges.
             let mut gaps: SmallVec<[(usize, &'m [E]); 32]> = SmallVec::new();
             match view {
                 View::Read(data) if stored.is_empty() => gaps.push((0, data)),
@@ -229,7 +234,7 @@ pub(super) fn are_threads_at_hand() -> bool {
     rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
 }
 
-/// Runs a program on the thread pool. Until it ends, the other threads look for pieces to run, without sleeping.
+/// Runs a program on the thread pool. Until the program ends, the other threads look for pieces to run.
 pub(super) fn with_helpers(run: impl FnOnce() + Send) {
     let is_done = AtomicBool::new(false);
     let program = || {
@@ -240,7 +245,8 @@ pub(super) fn with_helpers(run: impl FnOnce() + Send) {
     rayon::join(program, || help_with(rayon::current_num_threads().min(MAX_PIECES) - 1, &is_done));
 }
 
-/// Makes `count` threads help. Uses `rayon::join`, because the tasks of a scope would be allocated on the heap.
+/// Makes `count` threads look for pieces to run until `is_done` is set. Uses `rayon::join`, because the tasks of a
+/// scope would be allocated on the heap.
 fn help_with(count: usize, is_done: &AtomicBool) {
     match count {
         0 => {}

@@ -156,10 +156,10 @@ pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
     runner.run_all(program, [0; DEPTH], 0);
 }
 
-/// Determines when to call [`Stop`], based on estimated time rather than on the number of iterations.
+/// A timer that determines when to call [`Stop`], based on estimated time rather than on the number of iterations.
 struct StopTimer<'p> {
     stop: Stop<'p>,
-    /// The estimated time until the next call, in nanoseconds.
+    /// The estimated time until the next call to [`Stop`], in nanoseconds.
     left: u64,
     is_stopped: bool,
 }
@@ -178,7 +178,7 @@ impl StopTimer<'_> {
         }
     }
 
-    /// Records that iterations have run, and calls [`Stop`] when the time is up.
+    /// Records that `iterations` iterations of `nanoseconds` each have run, and calls [`Stop`] when the time is up.
     #[inline]
     fn count(&mut self, iterations: usize, nanoseconds: u64) {
         self.left = self.left.saturating_sub((iterations as u64).saturating_mul(nanoseconds));
@@ -231,7 +231,7 @@ impl<T: MathTable + Item, S: Simd> Runner<'_, '_, T, S> {
         }
     }
 
-    /// Runs a loop as long as its condition holds.
+    /// Runs a loop as long as its condition holds, up to its bound.
     fn run_while(&mut self, conditional: &While<T>, mut counters: [isize; DEPTH], level: usize) {
         for counter in 0..conditional.bound.unwrap_or(usize::MAX) {
             counters[level] = counter as isize;

@@ -23,9 +23,9 @@ use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op, Operand
 use crate::views::{Range, Start, View, borrow};
 use funcify_body::float::Float;
 
-/// The estimated times in nanoseconds: per op and lane of a fused body, and per element of an op in the reference
-/// evaluator.
+/// The estimated time of an op of a fused body per lane, in nanoseconds.
 const NS_PER_LANE: f64 = 1.0;
+/// The estimated time of an op in the reference evaluator per element, in nanoseconds.
 const NS_PER_EVALUATION: f64 = 50.0;
 
 /// A node that works on integers, in executable form.
@@ -141,7 +141,7 @@ impl Typed {
     }
 }
 
-/// The memory of operands, as bytes.
+/// The memory of a node's operands, as bytes.
 struct Memory<'m, 'a, T> {
     views: &'m mut [View<'a, T>],
     integers: &'m mut [View<'a, u8>],
@@ -256,7 +256,7 @@ struct Movement<'m, E> {
     index: Index<'m>,
 }
 
-/// The elements of an index.
+/// The index operand of an instruction, if any, as elements of its own type.
 enum Index<'m> {
     None,
     F32(&'m [f32]),
@@ -301,7 +301,7 @@ fn run_instruction<T: MathTable + Item>(
     types: &[Type],
 ) {
     let float = size_of::<T>();
-    // The data moves between regions of the same type. Only the index may have a different type.
+    // The data is moved between regions of the same type. Only the index may have a different type.
     let last = ranges.len() - 1;
     let of_index = matches!(instruction.op, Op::Take { .. } | Op::Put { .. } | Op::Scatter { .. }).then_some(last);
     if types[0] == Type::Float {
@@ -461,7 +461,7 @@ impl<E: Copy> Movement<'_, E> {
     }
 }
 
-/// Returns the stride between the lanes of an operand.
+/// Returns the stride between the lanes of an operand, which is 0 if one element is broadcast to all lanes.
 fn lane_stride(operand: &Operand) -> usize {
     usize::from(operand.across == Across::Lanes)
 }

@@ -31,8 +31,8 @@ pub(crate) enum UnsplitView<'a, T> {
     /// No elements.
     #[default]
     None,
-    /// Read-only elements from the first part's first column on, and the number of columns per index of the stage's
-    /// parallel axis.
+    /// Read-only elements, beginning at the first column of the first part, and the number of columns per index of the
+    /// stage's parallel axis.
     Read(&'a [T], usize),
     /// Writable elements, and the number of columns per index of the stage's parallel axis.
     Columns(ArrayViewMut2<'a, T>, usize),
@@ -60,7 +60,7 @@ impl<'a, T> UnsplitView<'a, T> {
         }
     }
 
-    /// Converts the region to a view, once only one part is left.
+    /// Converts the region to the view of its only remaining part.
     pub(crate) fn into_view(self) -> View<'a, T> {
         match self {
             UnsplitView::None => View::None,
@@ -141,7 +141,7 @@ pub(crate) struct Unwritten<'v, 'a, T> {
 }
 
 impl<'v, T> Unwritten<'v, '_, T> {
-    /// Returns the elements of a range of a region, or `None` if it is the range being written.
+    /// Returns the elements of a range of a region, or `None` if this range is being written.
     #[inline(always)]
     pub(crate) fn read(&self, region: usize, from: Range) -> Option<&'v [T]> {
         let written = self.below.len();

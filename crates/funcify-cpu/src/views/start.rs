@@ -23,7 +23,7 @@ impl Cursor {
     }
 }
 
-/// Determines how a part of a stage addresses a region.
+/// The way in which a part of a stage addresses a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout {
     /// The part sees some columns of each unit. Addresses are in units.

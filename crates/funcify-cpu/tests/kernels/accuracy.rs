@@ -10,7 +10,7 @@ use super::{binary, numbers, unary};
 trait Ulp: Element {
     /// Returns the error of `found` in units in the last place.
     fn ulps(found: Self, exact: f64) -> f64;
-    /// Returns `x` and its two neighbours.
+    /// Returns `x`, converted to this type, and its two neighbours.
     fn around(x: f64) -> [Self; 3];
 }
 
@@ -41,12 +41,12 @@ impl Ulp for f64 {
     }
 }
 
-/// Returns the maximum error over intervals, on all instruction sets.
+/// Returns the maximum error of an op over intervals, on all instruction sets.
 fn worst<T: Ulp>(op: Unary, exact: fn(f64) -> f64, intervals: &[[f64; 2]]) -> f64 {
     worst_on::<T>(&Machine::all(), op, exact, intervals)
 }
 
-/// Returns the maximum error over intervals, on some instruction sets.
+/// Returns the maximum error of an op over intervals, on the instruction sets of the given machines.
 fn worst_on<T: Ulp>(machines: &[Machine], op: Unary, exact: fn(f64) -> f64, intervals: &[[f64; 2]]) -> f64 {
     let mut x: Vec<T> = Vec::new();
     for (index, [low, high]) in intervals.iter().enumerate() {
@@ -186,8 +186,8 @@ fn cube_roots() {
     assert!(worst::<f64>(Unary::Cbrt, f64::cbrt, &[[1e-320, 1e-308], [1e300, 1.7e308]]) <= 1.0);
 }
 
-/// Returns the inverse error function. Improves the reference value, which is off by up to 7 units in the last place,
-/// with a Newton step.
+/// Returns the inverse error function of `x`. Improves the reference value, which is off by up to 7 units in the last
+/// place, with a Newton step.
 fn erf_inv(x: f64) -> f64 {
     let y = special::erf_inv(x);
     let slope = std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp();
@@ -211,7 +211,8 @@ fn error_functions() {
     assert!(worst_on::<f64>(&vectors, Unary::ErfInv, erf_inv, &[[1.0 - 1e-9, 1.0], [1.0 - 1e-13, 1.0]]) <= 3.0);
 }
 
-/// Returns the maximum error of an op with two operands at random points of rectangles, on all instruction sets.
+/// Returns the maximum error of an op with two operands, at random points in the given rectangles and on all
+/// instruction sets.
 fn worst_of_two<T: Ulp>(op: Binary, exact: Exact, rectangles: &[[f64; 4]]) -> f64 {
     let mut worst = (0.0, T::ZERO, T::ZERO);
     for (index, [left, right, bottom, top]) in rectangles.iter().enumerate() {

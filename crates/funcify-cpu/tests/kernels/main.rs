@@ -8,7 +8,7 @@ use funcify_cpu::kernels::{Binary, Ternary, Unary};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage};
 use funcify_cpu::{Element, Executor, Machine};
 
-/// Runs a program once. Each input, and the output, is a region whose units are single elements.
+/// Runs a program once. The inputs and the output are regions whose units are single elements.
 fn run<T: Element>(
     machine: Machine,
     inputs: &[&[T]],

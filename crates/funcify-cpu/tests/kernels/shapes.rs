@@ -158,8 +158,8 @@ fn folds_of(height: usize) {
                     (0..2 * height).map(|i| if i % 2 == 0 { of_lanes(i / 2) } else { 1.5 }).collect();
                 near(&elements, &expected, &what);
             }
-            // Tests sums of products whose second operand has one element per lane, or one element that is broadcast to
-            // all lanes.
+            // Tests sums of products whose second operand has, in each row, one element per lane or a single element
+            // that is broadcast to all lanes.
             for element in [false, true] {
                 let what =
                     format!("sum of products, {height} rows, {lanes} lanes, elements {element} on {}", machine.name());

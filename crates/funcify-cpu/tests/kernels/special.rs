@@ -139,7 +139,7 @@ fn powers_and_angles_of_special_numbers() {
     agrees_on_special_numbers(Binary::Atan2, f64::atan2);
 }
 
-/// A result must not depend on the other elements of the vector, because machine code has vectors of another size.
+/// A result must not depend on the other elements of the vector, because machine code may use vectors of another size.
 #[test]
 fn elements_are_independent() {
     let x = [0.25f32, 1e6, -0.5, 3.0, f32::NAN, 0.75, 1.0, 2e4, -7.0, 0.0, 0.9, 88.0, 1e-40, -1.25, 5.0, 10.0, 0.1];

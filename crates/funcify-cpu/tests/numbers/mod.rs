@@ -24,7 +24,7 @@ pub(crate) fn inputs(shapes: &[&[usize]]) -> Vec<HostTensor> {
     shapes.iter().zip(0..).map(|(shape, seed)| numbers(shape, seed)).collect()
 }
 
-/// Binds the symbols with these names to sizes.
+/// Binds the symbols with the given names to the given sizes.
 pub(crate) fn sizes(named: &[(&str, usize)]) -> Sizes {
     let mut sizes = Sizes::new();
     named.iter().for_each(|(name, size)| sizes.set(&Symbol::new(name), *size));

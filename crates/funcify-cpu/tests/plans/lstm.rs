@@ -7,7 +7,7 @@ use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 use super::rnn::Sizes;
 use super::{Workload, add_product, numbers};
 
-/// Builds the forward loop, which returns h for all steps. The initial state is 0.
+/// Builds the plan of the forward loop, which returns h for all steps. The initial state is 0.
 pub fn lstm(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, strip } = sizes;
     let (parts, gates) = (batch / rows, 4 * width);

@@ -1,5 +1,5 @@
-//! A recurrent network, h = tanh(x · W + h · U + b), and the gradients of the loss c · Σ y², where y are all states of
-//! the network.
+//! A recurrent network, h = tanh(x · W + h · U + b), and the gradients of the loss c · Σ y², where c is a constant and
+//! y holds all states of the network.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
@@ -64,7 +64,7 @@ fn prepare(plan: &mut Plan, sizes: Sizes, y: (Storage, Split)) -> Regions {
     Regions { x: rows(x), h0: rows(h0), bias: Operand::of(bias), packed_w, packed_u, y: rows(y) }
 }
 
-/// Builds the loop over steps.
+/// Builds the forward loop over steps.
 fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) -> Vec<Node> {
     let Regions { x, h0, bias, packed_w, packed_u, y } = *regions;
     let then = Some(Unary::Tanh);
@@ -96,7 +96,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
     ]
 }
 
-/// Builds the forward loop, which returns y.
+/// Builds the plan of the forward loop, which returns all states y.
 pub fn rnn(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, .. } = sizes;
     let mut plan = Plan::default();
@@ -111,7 +111,7 @@ pub fn rnn(sizes: Sizes) -> Workload {
     }
 }
 
-/// Builds the forward and backward loops, which return the gradients of W, U and b.
+/// Builds the plan of the forward and backward loops, which return the gradients of W, U and b.
 pub fn rnn_training(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, strip } = sizes;
     let parts = batch / rows;
@@ -144,8 +144,8 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
             product.clone().over([rows, width], carry, &[buffer, packed_transposed]),
         ]
     };
-    // The weight gradients of a strip. The state before the strip's first step is in the previous strip, or is the
-    // initial state.
+    // Computes the weight gradients of a strip. The state before the strip's first step is in the previous strip, or is
+    // the initial state.
     let sink = |blocks, to, left, right| {
         Op::Sink { blocks, block_rows: rows, block_steps: [1, 1] }.over([width, width], to, &[left, right])
     };

@@ -76,7 +76,7 @@ fn inputs(Channels { steps, channels, states, .. }: Channels) -> Vec<Vec<f64>> {
     ]
 }
 
-/// Builds the forward loop, which returns y, in parts of `tile` channels.
+/// Builds the plan of the forward loop, which returns y and runs in parts of `tile` channels.
 pub fn ssm(sizes: Channels) -> Workload {
     let Channels { steps, channels, states, tile, .. } = sizes;
     let mut plan = Plan::default();
@@ -105,7 +105,8 @@ pub fn ssm(sizes: Channels) -> Workload {
     }
 }
 
-/// Builds the forward and backward loops for the loss c · Σ y², which return the gradients of x, dt, B, C and A.
+/// Builds the plan of the forward and backward loops for the loss c · Σ y², where c is a constant. The loops return the
+/// gradients of x, dt, B, C and A.
 ///
 /// The forward loop saves the states at the start of each segment. The backward loop recomputes the states and decays
 /// of a segment into a buffer, and then traverses the segment in reverse.
@@ -134,8 +135,8 @@ pub fn ssm_training(sizes: Channels) -> Workload {
     let mut forward = advance(sizes, &own, up, [decay, own.h, own.h]);
     let fold_rows = Op::FoldRows { fold: Fold::Sum, accumulate: false };
     forward.push(fold_rows.clone().over(shape, up(y), &[own.h, up(own.c)]));
-    // Segments are processed in reverse. In each, `again` recomputes the steps forward, and `down` traverses them in
-    // reverse.
+    // Segments are processed in reverse. In each segment, `again` moves forward over the steps to recompute the states,
+    // and `down` moves over the steps in reverse.
     let first = steps - segment;
     let again = |operand: Operand| operand.at(first).step(0, -(segment as isize)).step(1, 1);
     let places = [decay.step(1, 1), h.step(1, 1), h.at(1).step(1, 1)];

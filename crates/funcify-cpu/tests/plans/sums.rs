@@ -5,7 +5,7 @@ use funcify_cpu::plan::{Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, numbers};
 
-/// Builds a running sum of `width` lanes, in parts of `tile` lanes. The carry is read from the trace.
+/// Builds the plan of a running sum of `width` lanes, in parts of `tile` lanes. The carry is read from the trace.
 pub fn running_sum(steps: usize, width: usize, tile: usize) -> Workload {
     let mut plan = Plan::default();
     let x = Operand::of(plan.region(Storage::Input(0), steps, width, Split::Columns(1)));
@@ -16,7 +16,7 @@ pub fn running_sum(steps: usize, width: usize, tile: usize) -> Workload {
     workload(plan, steps, width)
 }
 
-/// Builds a running sum of a single lane, as a single instruction.
+/// Builds the plan of a running sum of a single lane, which is a single instruction.
 pub fn running_sum_of_one(steps: usize) -> Workload {
     let mut plan = Plan::default();
     let x = Operand::of(plan.region(Storage::Input(0), steps, 1, Split::Whole)).rows(1);

@@ -2,16 +2,16 @@
 //! Prefix Sums and Their Applications, 1990, §1.4; Martin, Cundy, Parallelizing Linear Recurrent Neural Nets Over
 //! Sequence Length, 2018; S5).
 //!
-//! The maps of two successive steps compose to another affine map, `(a2 a1, a2 b1 + b2)`. An associative scan of
-//! logarithmic depth over the initial value and the maps of the steps therefore computes all states. Factors apply
-//! elementwise. If a step mixes two states, such as the parts of a complex number, the two states form a single map
-//! with four factors per element. Traces of a state are taken from the rows of the result, and the remaining ops of a
-//! step read these rows as a sequence.
+//! The maps of two successive steps compose to another affine map, with factor `a2 a1` and addend `a2 b1 + b2`. An
+//! associative scan of logarithmic depth over the initial value and the maps of the steps therefore computes all
+//! states. Factors apply elementwise. If a step mixes two states, such as the real and imaginary parts of a complex
+//! number, the two states form a single map with four factors per element. Traces of the states are taken from the rows
+//! of the result, and the remaining ops of a step read these rows as a sequence.
 //!
 //! Precondition: the loop cannot fail, and runs all its steps. The states are floats. A step computes their next values
 //! by additions, subtractions, and multiplications and divisions by values that depend only on sequences and
 //! invariants. The memory for the factors and addends of all steps is at most a fixed multiple of the bytes that the
-//! loop reads and writes. Running sums and products are left to `cumulative`.
+//! loop reads and writes. Running sums and products are left to the rule `cumulative`.
 //!
 //! The rule runs if it is requested by name, or if reassociation is tolerated and the device prefers less depth. An
 //! associative scan does more work than the loop, and rounds sums differently. Its products of many factors may
@@ -213,7 +213,7 @@ impl Term {
         }
     }
 
-    /// Expands the term to a row for each step.
+    /// Expands the term to a tensor with a row for each step.
     fn rows(self, row: &TensorType, steps: &Dim) -> Value {
         match self {
             Term::Number(number) => full(row.shape.with_inserted(0, steps.clone()), row.dtype, number),
@@ -225,7 +225,7 @@ impl Term {
 /// An affine combination of the states: a factor for each state, followed by an addend.
 type Sum = Vec<Term>;
 
-/// The affine maps of all steps: the next value of each state, as a combination of the states.
+/// The affine maps of all steps: the next value of each state, as an affine combination of the states.
 struct Maps {
     row: TensorType,
     steps: Dim,
@@ -266,7 +266,7 @@ impl Maps {
         Some(Maps { row: body.ty(states.first()?.before).clone(), steps: steps.clone(), sums })
     }
 
-    /// Computes all rows of each state, including the initial row.
+    /// Computes the values of each state in all steps, including the initial value, as rows.
     fn run(&self, scan: &Scan, states: &[State], starts: Vec<Value>) -> Vec<Value> {
         let count = states.len();
         let rows = |term: Term| term.rows(&self.row, &self.steps);

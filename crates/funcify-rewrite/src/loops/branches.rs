@@ -4,9 +4,9 @@
 //! The rule saves work if the loop runs the branch more than once, and costs one extra evaluation if the branch never
 //! runs.
 //!
-//! Precondition: the ops cannot fail, because the branch may not run. They use only those operands of the switch that
-//! depend on nothing but invariants, and no size that a step of the loop binds. The loop is not truncated. The switch
-//! has at least two branches; otherwise it is a checkpoint. The moved values take no more memory than the branch's
+//! Precondition: the moved ops cannot fail, because the branch might never run. They use only operands of the switch
+//! that depend only on invariants, and no size that a step of the loop binds. The loop is not truncated. The switch has
+//! at least two branches; otherwise it is a checkpoint. The moved values take no more memory than the branch's
 //! operands.
 
 use funcify_core::ops::Switch;
@@ -40,8 +40,9 @@ pub(crate) fn branches(context: &RewriteContext<'_>) -> Option<Patch> {
 
 /// The values of one branch that are moved out of the loop.
 struct Work<'a> {
-    /// The node index of the switch in the body. `number` is the index of the branch in the switch.
+    /// The index of the switch's node in the body.
     node: usize,
+    /// The index of the branch in the switch.
     number: usize,
     branch: &'a Graph,
     /// The invariant operands of the branch, each given as a value of the body and as a parameter of the branch.
@@ -50,8 +51,8 @@ struct Work<'a> {
     values: Vec<ValueId>,
 }
 
-/// Returns the work in the branches of a body that can be moved out of the loop. The inputs of the body from index
-/// `first` on are invariants. `own` lists the sizes that the loop itself binds.
+/// Returns the work in the branches of a body's switches that can be moved out of the loop. The inputs of the body from
+/// index `first` on are invariants. `own` lists the sizes that the loop itself binds.
 fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
     let is_choice = |op: &Op| matches!(op, Op::Switch(switch) if switch.branches.len() > 1);
     let mut all = Vec::new();
@@ -83,8 +84,8 @@ fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<
 }
 
 impl Work<'_> {
-    /// Computes the moved values outside of the loop. `outside` pairs each invariant input of the body with its value
-    /// outside of the loop.
+    /// Computes the moved values outside the loop. `outside` pairs each invariant input of the body with its value
+    /// outside the loop.
     fn compute(&self, body: &Graph, outside: &[(Value, ValueId)]) -> Option<Vec<Value>> {
         let (operands, params): (Vec<ValueId>, Vec<ValueId>) = self.given.iter().copied().unzip();
         let given: Vec<(Value, ValueId)> = compute_values(body, outside, &operands)?.into_iter().zip(params).collect();
@@ -102,7 +103,7 @@ fn emit_scan(scan: &Scan, work: &[Work<'_>], operands: &[Value]) -> Option<Vec<V
     emit(Scan { body: Arc::new(without_work(&scan.body, work)?), invariants, ..scan.clone() }, &all).ok()
 }
 
-/// Emits the hoisted values, followed by the while loop.
+/// Emits the moved work, followed by the while loop.
 fn emit_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option<Vec<Value>> {
     with_moved(op, operands, work, |body, outside, work| {
         let mut all = Vec::new();

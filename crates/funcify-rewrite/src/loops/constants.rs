@@ -7,7 +7,7 @@
 
 use super::*;
 
-/// Replaces loop operands that are splats of a known number.
+/// Replaces loop operands that are splats of a known number with constants.
 pub(crate) fn constants(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Scan(scan) = context.op else { return None };
     let places = scan.operands();

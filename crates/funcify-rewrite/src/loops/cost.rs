@@ -1,7 +1,7 @@
 //! Limits the memory that rules add to a loop, relative to the bytes that the loop already reads and writes.
 //!
-//! Symbolic sizes are compared as polynomials. If the result of a comparison depends on the sizes, the limit is
-//! considered exceeded.
+//! Symbolic sizes are compared as polynomials. If the result of a comparison depends on the values of the symbols, the
+//! limit counts as exceeded.
 
 use funcify_core::types::{Replacements, TensorType};
 
@@ -22,7 +22,7 @@ pub(super) fn bytes(ty: &TensorType) -> Dim {
 /// Returns the number of bytes that a step reads from sequences and writes to buffers.
 pub(super) fn bytes_of_step(scan: &Scan) -> Dim {
     let (params, results) = (scan.params(), scan.results());
-    // Several rows that a step reads from one sequence count only once.
+    // If a step reads several rows of one sequence, count only one of them.
     let of_sequences = params.sequences.into_iter().filter_map(|mut rows| rows.next());
     let of_buffers = results.buffers.into_iter().filter_map(|mut rows| rows.next());
     let types = of_sequences.map(|param| scan.body.input_type(param));
@@ -48,8 +48,8 @@ pub(super) fn is_bounded_for_nonempty(new: &Dim, present: &Dim, factor: i64, ste
     is_bounded(&new, &present, factor, &steps)
 }
 
-/// Selects values whose total memory is within the limit. Visits the values in order, and skips a value if it would
-/// exceed the limit together with those already selected.
+/// Selects values whose total memory is within the limit. Visits the values in order, and skips a value if the total
+/// would exceed the limit.
 pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, steps: &Dim) -> Vec<ValueId> {
     let mut sum = Dim::from(0);
     values.retain(|value| {

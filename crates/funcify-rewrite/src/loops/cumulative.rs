@@ -3,7 +3,7 @@
 //!
 //! In such a loop, each step combines a state with a value `x_t` that depends only on sequences. The values of the
 //! state are then the rows of a running reduction over `[s, x_0, x_1, ..]`, where `s` is the initial value. The op
-//! combines them in the same order as the loop, so integers, minima and maxima are exact, and sums and products of
+//! combines the rows in the same order as the loop, so integers, minima and maxima are exact, and sums and products of
 //! floats differ at most by the rounding error of the library's op. Traces of the state are taken from the rows of the
 //! result, and the remaining ops of a step read these rows as a sequence.
 //!
@@ -24,7 +24,7 @@ struct Running {
     state: State,
     /// The value that each step combines with the state.
     addend: ValueId,
-    /// `true` if the initial value is the neutral element.
+    /// `true` if the state is a carry whose initial value is the neutral element of the reduction.
     starts_at_identity: bool,
 }
 

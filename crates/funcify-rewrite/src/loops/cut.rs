@@ -7,12 +7,13 @@ use funcify_core::vmap::{Batched, inline};
 
 use super::*;
 
-/// The dependencies of a value in a body.
+/// A class of values in a loop's body, according to their dependencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// The value depends only on invariants, so it is the same in each step.
     Shared,
-    /// The value also depends on rows of sequences, through ops that may run before the loop.
+    /// The value depends on rows of sequences, and possibly on invariants, only through ops that may run before the
+    /// loop.
     FromSequences,
     /// The value depends on states, or on ops that must run inside the loop.
     Stepwise,
@@ -87,14 +88,15 @@ pub(super) fn compute_for_all_steps(
     Some(inline(&program, steps, &inputs).ok()?.into_iter().map(|result| result.materialized(steps)).collect())
 }
 
-/// Computes values of a body from the given parameters. Returns `None` if a value depends on anything else.
+/// Computes values of a body from the given values of its parameters. Returns `None` if a value depends on anything
+/// else.
 pub(super) fn compute_values(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
     let (values, params): (Vec<Value>, Vec<ValueId>) = given.iter().copied().unzip();
     graph::inline(&extract_program(body, &params, outputs)?, &values).ok()
 }
 
-/// Returns a flag for each value: `true` if the outputs need it. `is_there` returns `true` for available values; the
-/// search does not continue past them.
+/// Returns a flag for each value of a body: `true` if it is needed to compute `outputs`. `is_there` returns `true` for
+/// available values; the search does not continue past them.
 pub(super) fn needed<'a>(
     body: &Graph,
     outputs: impl IntoIterator<Item = &'a ValueId>,

@@ -1,5 +1,5 @@
-//! Merges two nested loops into a single loop, if a step of the outer loop only runs the inner loop on the outer states
-//! (loop coalescing: Polychronopoulos 1987).
+//! Merges two nested loops into a single loop, if a step of the outer loop does nothing but run the inner loop on the
+//! outer states (loop coalescing: Polychronopoulos 1987).
 //!
 //! With `S` inner steps, step `s` of outer step `t` becomes step `t*S + s`. Nested sequences become flat sequences with
 //! one row per inner step, and the states take the same values in the same order.
@@ -24,11 +24,11 @@ struct Nest<'a> {
     inner: &'a Scan,
     /// For each sequence of the inner loop, the sequence of the outer loop and the offset of the row that it reads.
     sequences: Vec<(usize, usize)>,
-    /// For each carry of the inner loop, the carry of the outer loop.
+    /// For each carry of the inner loop, the carry of the outer loop that is its initial value.
     carries: Vec<usize>,
-    /// For each invariant of the inner loop, the invariant of the outer loop.
+    /// For each invariant of the inner loop, the invariant of the outer loop that is its value.
     invariants: Vec<usize>,
-    /// For each trace of the outer loop, the trace of the inner loop.
+    /// For each trace of the outer loop, the trace of the inner loop that a step writes to it.
     traces: Vec<usize>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Nest<'a> {
         })
     }
 
-    /// Emits the merged loop.
+    /// Emits the merged loop. Returns the results of the outer loop.
     fn emit_flat(&self, operands: &[Value]) -> Option<Vec<Value>> {
         let (outer, places) = (self.outer, self.outer.operands());
         let steps = outer.steps.clone() * &self.inner.steps;
@@ -104,7 +104,7 @@ impl<'a> Nest<'a> {
     }
 }
 
-/// Returns the live node of a body, if there is exactly one.
+/// Returns the only live node of a body, or `None` if there are several live nodes or none.
 fn only_node(body: &Graph) -> Option<&Node> {
     let mut nodes = body.live();
     nodes.next().filter(|_| nodes.next().is_none())

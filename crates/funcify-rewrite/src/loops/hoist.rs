@@ -6,8 +6,8 @@
 //! all rows of a trace are computed this way, the loop no longer writes that trace.
 //!
 //! Precondition: the loop runs all its steps, and their number is known before the loop. The ops cannot fail, because
-//! the loop may have no steps. The right operand of a product is the same in each step, so that the products of all
-//! steps form a single product. The memory for all steps is bounded: each value is at most
+//! the loop may have no steps. The right operand of a matrix product is the same in each step, so that the products of
+//! all steps form a single product. The memory for all steps is bounded: each value is at most
 //! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
 //! writes, or at most 64 KiB for all steps. A value that the loop still reads must come from a product, or be no larger
 //! than its sources.
@@ -25,9 +25,9 @@ pub(crate) fn hoist(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| plan.emit_hoisted(scan, operands))
 }
 
-/// The values and traces to move.
+/// The values and traces to compute before the loop.
 struct Hoisted {
-    /// The moved values that the rest of the loop reads.
+    /// The moved values that the remaining loop reads.
     read: Vec<ValueId>,
     /// The traces that are computed before the loop: the index of each, and the value that a step writes to it.
     traces: Vec<(usize, ValueId)>,
@@ -79,7 +79,7 @@ impl Hoisted {
     }
 }
 
-/// Returns the results of moved nodes that the rest of the loop reads.
+/// Returns the results of moved nodes that the remaining loop reads.
 fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize]) -> Vec<ValueId> {
     let moved = || body.nodes().iter().zip(moved).filter(|(_, moved)| **moved).map(|(node, _)| node);
     let mut left = uses.to_vec();

@@ -1,21 +1,21 @@
-//! Runs an inner loop for all outer steps at once, if it depends on the sequences of the outer loop but on none of its
-//! states (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`). Each step of the new loop performs the
-//! corresponding inner step for all outer steps. The number of sequential steps is then no longer multiplied by the
-//! number of outer steps.
+//! Runs an inner loop for all steps of the outer loop at once, if the inner loop depends on the outer loop's sequences
+//! but on none of its states (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`). Each step of the new
+//! loop performs the corresponding inner step for all outer steps. The number of sequential steps is then no longer
+//! multiplied by the number of outer steps.
 //!
 //! Precondition: neither loop can fail, neither is truncated, and both run all their steps. The number of inner steps
-//! is the same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. The
-//! memory for all steps is at most twice the bytes that the outer loop already reads and writes, or at most 64 KiB. If
-//! the outer loop has a state, the inner loop must return only final values: rows that a backward loop recomputes in
-//! order to save memory must not be stored for all steps.
+//! is the same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. Per
+//! outer step, the new loop holds at most twice the bytes that the outer loop already reads and writes, or at most 64
+//! KiB for all steps. If the outer loop has a state, the inner loop must return only final values: rows that a backward
+//! loop recomputes in order to save memory must not be stored for all steps.
 
 use super::cost::is_bounded_for_nonempty;
 use super::*;
 
-/// The limit on the additional memory, as a multiple of the bytes that the outer loop reads and writes.
+/// The limit on the memory that the new loop holds, as a multiple of the bytes that the outer loop reads and writes.
 const MAX_HELD_FACTOR: i64 = 2;
 
-/// Moves inner loops out of the outer loop, so that each of them runs once, for all outer steps.
+/// Moves inner loops out of the outer loop. Each of them then runs once, for all outer steps.
 pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
     let results = independent_results(scan);
@@ -25,8 +25,8 @@ pub(crate) fn interchange(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_inner_before(scan, &results, operands))
 }
 
-/// Returns the used results of the inner loops that can be moved out of the outer loop: those that depend on no state,
-/// and fit in the memory limit.
+/// Returns the used results of the inner loops that can be moved out of the outer loop: loops that depend on no state
+/// of the outer loop, and whose memory is within the limit.
 fn independent_results(scan: &Scan) -> Vec<ValueId> {
     let body = &scan.body;
     if !body.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
@@ -58,8 +58,8 @@ fn is_plain(scan: &Scan) -> bool {
     is_whole && scan.body.nodes().iter().all(|node| node.op.bodies().is_empty() && !node.op.is_opaque())
 }
 
-/// Returns the number of bytes per outer step that the new loop holds: the operands computed for the inner loop, its
-/// states and results, and the largest value in one of its steps.
+/// Returns the number of bytes per outer step that the new loop holds: the inner loop's computed operands, its results,
+/// and the largest value that its body computes.
 fn bytes_held(body: &Graph, node: &Node, inner: &Scan) -> Dim {
     let computed: Vec<ValueId> = node.inputs.iter().copied().filter(|input| body.node_of(*input).is_some()).collect();
     let values = inner.body.nodes().iter().flat_map(|node| &node.outputs).map(|output| bytes(inner.body.ty(*output)));

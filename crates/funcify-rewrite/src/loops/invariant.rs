@@ -1,17 +1,19 @@
-//! Moves work that is the same in each step out of the loop, so that it runs once before the loop (loop-invariant code
-//! motion; PyTensor's `push_out_non_seq`).
+//! Moves work that is the same in each step out of the loop. The work then runs once, before the loop (loop-invariant
+//! code motion; PyTensor's `push_out_non_seq`).
 //!
-//! Values that depend only on invariants, including inner loops, are moved out of the body of a scan, and out of the
-//! condition and body of a while loop. Constants and ops that only move elements are not moved out.
+//! Values that depend only on invariants, including the results of inner loops, are moved out of the body of a scan,
+//! and out of the condition and body of a while loop. Constants and ops that only move elements are not worth moving on
+//! their own.
 //!
-//! Precondition: the ops cannot fail, because the loop may have no steps. They use no size that a step of the loop
-//! binds. The loop is not truncated. The moved values take no more memory than the operands of a step.
+//! Precondition: the moved ops cannot fail, because the loop may have no steps. They use no size that the loop or a
+//! step of it binds. The loop is not truncated. The moved values take at most eight times as many bytes as the
+//! parameters of the body, or at most 64 KiB.
 
 use super::cost::affordable;
 use super::cut::compute_values;
 use super::*;
 
-/// Moves invariant work out of a loop, so that it runs before the loop.
+/// Moves loop-invariant work out of a scan or a while loop.
 pub(crate) fn invariants(context: &RewriteContext<'_>) -> Option<Patch> {
     match context.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
@@ -38,8 +40,8 @@ pub(crate) fn invariants(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns a flag for each value of a body: `true` if the value depends only on the `given` values. `own` lists the
-/// sizes that the loop itself binds.
+/// Returns a flag for each value of a body: `true` if the value depends only on the `given` values, and its op may run
+/// outside of the loop. `own` lists the sizes that the loop itself binds.
 pub(super) fn shared_values(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[&Symbol]) -> Vec<bool> {
     let mut is_shared = vec![false; body.values().count()];
     given.for_each(|value| is_shared[value.index()] = true);
@@ -55,7 +57,8 @@ pub(super) fn shared_values(body: &Graph, given: impl Iterator<Item = ValueId>, 
     is_shared
 }
 
-/// Returns the shared values that are worth moving: other ops of the body read them, and computing them takes work.
+/// Returns the shared values to move out of a body: those that its outputs or its remaining ops read, up to the memory
+/// limit. Returns no values if the shared ops only move or create elements.
 pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     let is_made = |output: &ValueId| is_shared[output.index()];
     let is_work = body.nodes().iter().any(|node| !node.op.is_movement() && node.outputs.iter().any(is_made));
@@ -78,8 +81,8 @@ pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     affordable(body, read, &bytes_of(body, &inputs), &Dim::from(1))
 }
 
-/// Returns `true` for ops that are never moved: custom ops, functions with derivative rules, loops that bind a size,
-/// and checkpoints, which the backward pass must recompute.
+/// Returns `true` for ops that are never moved: custom ops, functions with derivative rules, ops that bind a size, and
+/// checkpoints, which the backward pass must recompute.
 fn is_never_moved(op: &Op) -> bool {
     match op {
         Op::Switch(switch) => switch.branches.len() == 1,
@@ -102,8 +105,8 @@ fn emit_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Opti
     })
 }
 
-/// Adds a while loop whose condition and body take additional operands. Calls `more` once for the condition and once
-/// for the body, with the captured values and the corresponding entry of `moved`. `more` returns the additional
+/// Adds a while loop whose condition and body take additional operands. Calls `more` for the condition and then for the
+/// body, each time with the graph, its captured values, and its entry of `moved`. `more` returns the additional
 /// operands, and the new graph that takes them as inputs.
 pub(super) fn with_moved<M>(
     op: &While,
@@ -128,14 +131,14 @@ pub(super) fn with_moved<M>(
     emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
 }
 
-/// Returns the body with the given values turned into additional parameters, after the existing ones.
+/// Returns a copy of the body that takes the given values as additional parameters, after the existing ones.
 pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
         copied.input(&mut graph, value, "moved");
     }
     for node in body.live() {
-        // Keep a node without results, because it binds a size.
+        // Keep nodes without results, because they bind sizes.
         if node.outputs.is_empty() || node.outputs.iter().any(|output| copied.get(*output).is_none()) {
             copied.node(&mut graph, node, node.op.clone())?;
         }

@@ -1,17 +1,17 @@
 //! Replaces buffers with carries or traces where possible (PyTensor's `scan_save_mem`, and its untraced sit-sot).
 //!
-//! - A buffer that returns only its last row, and whose steps read only the previous row, becomes a carry. The steps
+//! - A buffer becomes a carry if the loop returns only its last row, and steps read only the previous row. The steps
 //!   then need not copy rows into a tensor and out of it.
-//! - A trace that returns only its last row becomes the final value of a carry. If the loop has no carry with that
-//!   value, the rule adds one. Its initial value is zero, but no step reads it.
-//! - A full buffer that is written row by row in order, and never read, becomes a trace without initial rows.
+//! - A trace becomes the final value of a carry if the loop returns only its last row. If the loop has no carry with
+//!   that value, the rule adds one. The initial value of the added carry is zero, but no step reads it.
+//! - A full buffer becomes a trace without initial rows if the steps write all its rows in order, and never read it.
 //!
 //! Precondition: the loop is not truncated, because its derivative depends on the buffers. The loop cannot fail, so the
 //! last row of a trace exists, and removing unread operands loses no check.
 
 use super::*;
 
-/// The replacement of a buffer.
+/// The part of a loop that replaces a buffer.
 #[derive(Clone, Copy, PartialEq)]
 enum Replacement {
     Carry,
@@ -36,7 +36,7 @@ fn replacement(context: &RewriteContext<'_>, scan: &Scan, number: usize) -> Opti
     let buffer = &scan.buffers[number];
     let is_last = buffer.returned == Returned::Last(1);
     match buffer.start {
-        // By scan-c5, a step can only read the previous row.
+        // By scan-c5, steps can read only the previous row of such a buffer.
         Start::Given(1) | Start::Empty if is_last => Some(Replacement::Carry),
         Start::Full if buffer.reads.is_empty() && buffer.writes == [0] => {
             let operand = scan.operands().buffers[number]?;
@@ -48,7 +48,7 @@ fn replacement(context: &RewriteContext<'_>, scan: &Scan, number: usize) -> Opti
 
 fn emit_replaced(scan: &Scan, replacements: &[Option<Replacement>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
-    // The results that are last rows, each with the carry that replaces it.
+    // The indices of the buffers that become carries, each with the index of its carry.
     let mut rows: Vec<(usize, usize)> = Vec::new();
     for (number, mut part) in std::mem::take(&mut parts.buffers).into_iter().enumerate() {
         match replacements[number] {

@@ -1,4 +1,4 @@
-//! Rules for loops. Each rule splits a [`Loop`] into parts, changes the reads, writes or carries of a step, and
+//! Rules for loops. Each rule splits a loop into parts ([`Loop`]), changes the reads, writes or carries of a step, and
 //! reassembles the loop.
 //!
 //! Work that a rule moves out of a loop must not be able to fail (rewrite-c3), because the loop may have no steps. The
@@ -51,8 +51,8 @@ use self::cost::{MAX_MEMORY_FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
 use self::cut::{Class, classes, compute_for_all_steps, computes_needed, needed};
 use crate::rule::{Patch, RewriteContext};
 
-/// A loop, split into parts. Ids of body values refer to `body`, a copy of the original body with added parameters. `V`
-/// is the type of the operands: values of the open trace, or value ids of a graph.
+/// A loop, split into parts. The ids of values in the body refer to `body`, a copy of the original body with additional
+/// parameters. `V` is the type of the operands: values of the open trace, or value ids of a graph.
 pub(super) struct Loop<V = Value> {
     pub(super) scan: Scan,
     pub(super) body: Graph,
@@ -64,13 +64,13 @@ pub(super) struct Loop<V = Value> {
     until: Option<ValueId>,
     /// The parameters that became splat constants, each with its fill value. These parameters no longer have operands.
     constants: Vec<(ValueId, Scalar)>,
-    /// The replacements for values of the body.
+    /// The values of the body that are replaced, each with its replacement.
     replacements: HashMap<ValueId, ValueId>,
 }
 
 pub(super) struct SequencePart<V = Value> {
     pub(super) value: V,
-    /// The offsets that a step reads, each with its parameter in the body.
+    /// The row offsets at which a step reads the sequence, each with the parameter that receives the row.
     pub(super) reads: Vec<(usize, ValueId)>,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct BufferPart<V = Value> {
     pub(super) value: Option<V>,
     pub(super) reads: Vec<ValueId>,
     pub(super) written: Vec<ValueId>,
-    /// The index of the buffer's result in the original loop, or `None` if the buffer was added.
+    /// The index of the buffer's result in the original loop, or `None` if a rule added the buffer.
     pub(super) number: Option<usize>,
 }
 
@@ -87,17 +87,17 @@ pub(super) struct CarryPart<V = Value> {
     pub(super) value: V,
     pub(super) param: ValueId,
     pub(super) next: ValueId,
-    /// The index of the carry's result in the original loop, or `None` if the carry was added.
+    /// The index of the carry's result in the original loop, or `None` if a rule added the carry.
     pub(super) number: Option<usize>,
 }
 
 /// The results of a reassembled loop.
 struct Results {
-    /// The results, by their index in the original loop.
+    /// The results of the original loop, in order. `None` for results that the reassembled loop does not return.
     old: Vec<Option<Value>>,
-    /// The results of the buffers, in order.
+    /// The results of all buffers of the reassembled loop, in order.
     buffers: Vec<Value>,
-    /// The results of the carries, in order.
+    /// The final values of all carries of the reassembled loop, in order.
     carries: Vec<Value>,
 }
 
@@ -148,8 +148,8 @@ impl<V: Copy> Loop<V> {
         }
     }
 
-    /// Replaces a value of the body with a new parameter. The parameter takes the name of the value, or `name` if the
-    /// value has none.
+    /// Replaces a value of the body with a new parameter, and returns the parameter. The parameter takes the name of
+    /// the value, or `name` if the value has none.
     fn param_for(&mut self, value: ValueId, name: &str) -> ValueId {
         let name = self.body.value_name(value).unwrap_or(name).to_string();
         let param = self.body.push_input(&name, self.body.ty(value).clone(), false);
@@ -164,7 +164,7 @@ impl<V: Copy> Loop<V> {
         self.buffers.len() - 1
     }
 
-    /// Returns the outputs of a step.
+    /// Returns the values that a step outputs: the written rows, the next carries, and the exit condition.
     fn outputs(&self) -> Vec<ValueId> {
         let written = self.buffers.iter().flat_map(|part| part.written.iter().copied());
         written.chain(self.carries.iter().map(|part| part.next)).chain(self.until).collect()
@@ -177,7 +177,7 @@ impl<V: Copy> Loop<V> {
         self.body.nodes().iter().enumerate().filter(is_binding).map(|(index, _)| index).collect()
     }
 
-    /// Returns a flag for each value: `true` if the outputs or the nodes that bind sizes need it. `is_there` returns
+    /// Returns a flag for each value: `true` if `outputs` or the nodes that bind sizes need it. `is_there` returns
     /// `true` for available values; the search does not continue past them.
     fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
         let nodes = self.body.nodes();
@@ -185,7 +185,8 @@ impl<V: Copy> Loop<V> {
         needed(&self.body, outputs.iter().chain(binding), is_there)
     }
 
-    /// Builds the new body: the parameters and results of the parts, and the nodes that the results need.
+    /// Builds the new body from the parameters and results of the parts, and the nodes that the results need. Returns
+    /// `None` if a result needs a value that is not available.
     fn body(&self) -> Option<Graph> {
         let outputs = self.outputs();
         let needed = self.needed(&outputs, |value| self.replacements.contains_key(&value));
@@ -245,7 +246,8 @@ impl<V: Copy> Loop<V> {
 }
 
 impl Loop {
-    /// Reassembles the loop and adds it to the open trace.
+    /// Reassembles the loop and adds it to the open trace. Returns the loop's results, or `None` if the loop cannot be
+    /// built.
     fn emit(&self) -> Option<Results> {
         let (scan, operands) = self.assemble()?;
         let results = emit(scan, &operands).ok()?;
@@ -258,7 +260,7 @@ impl Loop {
         Some(Results { old, buffers: buffers.to_vec(), carries: carries.to_vec() })
     }
 
-    /// Works like [`emit`](Loop::emit), but adds nothing if the loop has no results left.
+    /// Works like [`emit`](Loop::emit), but adds no loop if the loop has no results left and binds no size.
     fn emit_rest(&self) -> Option<Results> {
         if !self.buffers.is_empty() || !self.carries.is_empty() || self.scan.binds().next().is_some() {
             return self.emit();
@@ -268,8 +270,8 @@ impl Loop {
     }
 }
 
-/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and cannot fail. Such a loop can be
-/// removed as dead code without losing an error.
+/// Returns the op as a scan, or `None` unless it is a scan that runs all its steps, is not truncated (scan-c8), and
+/// cannot fail. Such a loop can be removed as dead code without losing an error.
 fn whole_loop<'a>(context: &RewriteContext<'a>) -> Option<&'a Scan> {
     match context.op {
         Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(context, scan) => {
@@ -284,7 +286,7 @@ fn is_certain_loop(context: &RewriteContext<'_>, scan: &Scan) -> bool {
     scan.has_all_rows(&context.types()) && nodes.all(|node| cannot_fail(&scan.body, node, &Sizes::new()))
 }
 
-/// Counts the uses of each value of a body by live nodes and outputs.
+/// Counts how often live nodes and outputs use each value of a body.
 fn uses(body: &Graph) -> Vec<usize> {
     let mut uses = vec![0; body.values().count()];
     body.live().flat_map(|node| &node.inputs).for_each(|input| uses[input.index()] += 1);
@@ -292,7 +294,7 @@ fn uses(body: &Graph) -> Vec<usize> {
     uses
 }
 
-/// Returns the op that computes a value of a body, with its operands.
+/// Returns the op that computes a value of a body, with its operands, or `None` for a parameter.
 fn defining_op(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
@@ -306,7 +308,7 @@ pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     traces.map(move |(number, _)| (number, scan.body.outputs()[results[number].start].value))
 }
 
-/// Selects the rows of a buffer that the loop returns (scan-c7).
+/// Selects, from all rows of a buffer, those that the loop returns (scan-c7).
 fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
     let rows = all.dim(0);
     match returned {

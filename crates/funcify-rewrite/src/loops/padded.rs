@@ -1,12 +1,13 @@
 //! Moves the padding of sums over steps out of the loop. For example, if a loop reads `w[0]`, `w[1]`, .., then each
-//! step of its gradient pads one scalar per element to the shape of `w` and adds the results to a carry. This rule
-//! makes each step add scalars, and pads the final sums after the loop.
+//! step of the backward loop pads one scalar per element of `w` to the shape of `w`, and adds the padded values to a
+//! carry. This rule lets each step add scalars, and pads the final sums after the loop.
 //!
 //! If a carry starts at zero, each step adds only values that are padded with zeros, and nothing else reads the carry,
-//! then each of these values gets a carry of its own. The final values are padded and added after the loop.
+//! then a separate carry accumulates each value before padding. The final values are padded and added after the loop.
 //!
-//! Precondition: as for [`sink`](super::sink), the carry is an integer, or a float that is known to start at 0. The new
-//! carries have at most [`MAX_GROWTH`] times as many elements as the old one. Floats are summed in a different order.
+//! Precondition: as in [`sink`](super::sink), the carry is an integer, or a float that is known to start at 0.
+//! Together, the new carries have at most [`MAX_GROWTH`] times as many elements as the old carry. Floats are summed in
+//! a different order.
 
 use funcify_core::graph::emit_value;
 use funcify_core::ops::{Movement, OpClass};
@@ -16,16 +17,16 @@ use super::sink::{addends, is_certain_value, split_addend};
 use super::*;
 use crate::numbers::{is_zero, splat};
 
-/// The maximum number of elements of the new carries, as a multiple of those of the old one.
+/// The maximum number of elements of all new carries, as a multiple of the number of elements of the old carry.
 const MAX_GROWTH: i64 = 2;
 
-/// A value that each step adds to a carry, and the ops that pad it, outermost first.
+/// A value before padding, and the ops that pad it to the shape of a carry, outermost first.
 struct Padded {
     value: ValueId,
     moves: Vec<Op>,
 }
 
-/// Replaces carries that are sums of padded values with smaller carries.
+/// Replaces carries that accumulate padded values with carries that accumulate the values before padding.
 pub(crate) fn padded_sums(context: &RewriteContext<'_>) -> Option<Patch> {
     let scan = whole_loop(context).filter(|scan| !scan.body.binds_any())?;
     let sums: Vec<Option<Vec<Padded>>> = (0..scan.carries).map(|carry| padded(context, scan, carry)).collect();
@@ -35,7 +36,7 @@ pub(crate) fn padded_sums(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_padded_after(scan, &sums, operands))
 }
 
-/// Returns the padded values that each step adds to a carry, or `None` if the rule does not apply to the carry.
+/// Returns the values that each step pads and adds to a carry, or `None` if the rule does not apply to the carry.
 fn padded(context: &RewriteContext<'_>, scan: &Scan, carry: usize) -> Option<Vec<Padded>> {
     let body = &scan.body;
     let (param, next) = (scan.params().carries.start + carry, scan.results().carries.start + carry);
@@ -56,7 +57,7 @@ fn padded(context: &RewriteContext<'_>, scan: &Scan, carry: usize) -> Option<Vec
     (!sum.is_empty() && all <= MAX_GROWTH * elements(ty)?).then_some(sum)
 }
 
-/// Strips the ops that pad a value with zeros and move its elements. Returns `None` if no op pads the value.
+/// Strips the ops that pad a value with zeros or move its elements. Returns `None` if no op pads the value.
 fn unpadded(body: &Graph, mut value: ValueId) -> Option<Padded> {
     let mut moves = Vec::new();
     while let Some((op, operands)) = defining_op(body, value).filter(|_| moves_terms(body, value)) {
@@ -66,7 +67,8 @@ fn unpadded(body: &Graph, mut value: ValueId) -> Option<Padded> {
     moves.iter().any(|op| matches!(op, Op::Pad(_))).then_some(Padded { value, moves })
 }
 
-/// Returns `true` if a value is computed by an op that only moves its first operand, or pads it with zeros.
+/// Returns `true` if a value is computed by an op that cannot fail, and that only moves the elements of its first
+/// operand or pads them with zeros.
 fn moves_terms(body: &Graph, value: ValueId) -> bool {
     let Some((op, operands)) = defining_op(body, value) else { return false };
     let is_movement = match op.class() {
@@ -79,7 +81,7 @@ fn moves_terms(body: &Graph, value: ValueId) -> bool {
     is_movement && is_certain_value(body, value)
 }
 
-/// Applies ops that move the elements of a value or pad it with zeros. The ops are applied in reverse order.
+/// Applies ops that move the elements of a value or pad it with zeros. Applies the last op first.
 fn apply_moves(value: Value, moves: &[Op]) -> Value {
     let moved = |value: Value, op: &Op| match op {
         Op::Pad(_) => emit_value(op.clone(), &[value, full(Shape::scalar(), value.dtype(), 0.0)], Site::Unknown),

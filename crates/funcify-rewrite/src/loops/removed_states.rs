@@ -1,20 +1,21 @@
 //! Removes states whose values in all steps are computed outside of the loop. The computed values replace the traces of
-//! the state, and the remaining ops of a step read them as a sequence.
+//! these states, and the remaining ops of a step read the computed values as a sequence.
 
 use super::*;
 
-/// A state of a loop.
+/// A state of a loop: a carry, or a buffer that works like one (see [`states()`]).
 #[derive(Clone, Copy)]
 pub(super) struct State {
     /// The index of the state among the loop's results.
     pub(super) number: usize,
-    /// The values in the body that hold the state before and after a step.
+    /// The value in the body that holds the state before a step.
     pub(super) before: ValueId,
+    /// The value in the body that holds the state after a step.
     pub(super) after: ValueId,
 }
 
-/// Returns the states of a loop: its carries, and the buffers that return all rows and whose steps read only the
-/// previous row.
+/// Returns the states of a loop: each buffer that starts with one row and returns all rows, if a step reads its
+/// previous row, and then each carry.
 pub(super) fn states(scan: &Scan) -> Vec<State> {
     let (body, params, results) = (&scan.body, scan.params(), scan.results());
     let state = |(number, param, result): (usize, usize, usize)| State {
@@ -47,7 +48,8 @@ impl State {
         operands.get(operand).copied()
     }
 
-    /// Concatenates the initial value and the rows of all steps.
+    /// Concatenates the initial value and the rows of all steps. If the loop runs in reverse, the initial value comes
+    /// last.
     pub(super) fn with_start(&self, scan: &Scan, start: Value, steps: Value) -> Value {
         let start = if self.is_carry(scan) { start.unsqueeze(0) } else { start };
         concat(&if scan.reverse { [steps, start] } else { [start, steps] }, 0)
@@ -57,21 +59,21 @@ impl State {
 /// A state that was removed from a loop, with its remaining uses.
 pub(super) struct RemovedState {
     state: State,
-    /// The traces of the state. Each entry consists of the index of the result, the rows that are returned, and a flag
-    /// that is `true` if a row holds the state after the step.
+    /// The traces of the state. Each entry consists of the index of the result, the rows that the loop returns, and a
+    /// flag: `true` if each row holds the state after a step, `false` if it holds the state before a step.
     traces: Vec<(usize, Returned, bool)>,
     reads_before: bool,
     reads_after: bool,
 }
 
 impl RemovedState {
-    /// Returns `true` if a step or a trace uses the value of the state before a step.
+    /// Returns `true` if the remaining ops of a step, or a trace, use the state before the step.
     pub(super) fn uses_before(&self) -> bool {
         self.reads_before || self.traces.iter().any(|(.., is_after)| !is_after)
     }
 }
 
-/// Removes states and their traces from a loop. Returns the removed states with their remaining uses.
+/// Removes states and their traces from a loop. Returns each removed state with its remaining uses.
 pub(super) fn remove_states(parts: &mut Loop, states: &[State]) -> Vec<RemovedState> {
     let is_removed = |number: Option<usize>| states.iter().any(|state| number == Some(state.number));
     parts.buffers.retain(|part| !is_removed(part.number));
@@ -98,15 +100,16 @@ pub(super) fn remove_states(parts: &mut Loop, states: &[State]) -> Vec<RemovedSt
 /// The values of a state in all steps, as the rows of a tensor.
 pub(super) struct StateRows {
     pub(super) rows: Value,
-    /// The row offsets at which a step reads the state before and after the step.
+    /// The row offset at which a step reads the state before the step.
     pub(super) before: usize,
+    /// The row offset at which a step reads the state after the step.
     pub(super) after: usize,
     /// The loop's result for the state: the last value of a carry, or all rows of a buffer.
     pub(super) result: Value,
 }
 
 impl StateRows {
-    /// Creates the rows of a state. `rows` includes the initial value.
+    /// Creates the `StateRows` of a state from `rows`, which include the initial value.
     pub(super) fn with_start(scan: &Scan, state: &State, rows: Value) -> StateRows {
         let (before, after) = if scan.reverse { (1, 0) } else { (0, 1) };
         let result = if state.is_carry(scan) { rows.index(0, if scan.reverse { 0 } else { -1 }) } else { rows };
@@ -114,8 +117,8 @@ impl StateRows {
     }
 }
 
-/// Makes the loop read the rows of a removed state as a sequence. Returns the replacements for results of the original
-/// loop, each with the index of the result.
+/// Makes the loop read the rows of a removed state as a sequence, if a step still uses the state. Returns the values
+/// that replace results of the original loop, each with the index of the result.
 pub(super) fn read_as_sequence(
     parts: &mut Loop,
     reverse: bool,

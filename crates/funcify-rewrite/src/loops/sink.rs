@@ -1,5 +1,5 @@
-//! Moves sums over steps out of the loop (PyTensor's `push_out_dot1` moves dot products this way; cuDNN computes weight
-//! gradients this way).
+//! Moves sums over steps out of the loop, as PyTensor's `push_out_dot1` does for dot products, and cuDNN for weight
+//! gradients.
 //!
 //! If a carry starts at zero, each step adds a term to it, and nothing else reads it, then its final value is the sum
 //! of the terms over all steps. If a term is a product of two values of the step, the sum is a single product that
@@ -26,23 +26,23 @@ impl Sum {
     }
 }
 
-/// A term of a sum: an addend, and the ops that move its elements. The rule applies these ops to the sum of the addend
-/// over all steps, in reverse order.
+/// A term of a sum: an addend, and the ops that move its elements, outermost first. The rule applies these ops after
+/// the loop, to the sum of the addend over all steps.
 struct Term {
     addend: Addend,
     moves: Vec<Op>,
 }
 
-/// The value that each step adds.
+/// The value that each step adds, before any ops that move its elements.
 enum Addend {
     /// The matrix product of two values of the step.
     Product(ValueId, ValueId),
-    /// The sum of a value of the step over the given axes.
+    /// The sum of a value of the step over the given axes, or the value itself if there are no axes.
     Reduced(ValueId, Vec<usize>),
 }
 
 impl Term {
-    /// Returns the values of the body that the sum needs for all steps.
+    /// Returns the values of the body that are needed from every step in order to compute the sum.
     fn values(&self) -> Vec<ValueId> {
         match &self.addend {
             Addend::Product(left, right) => vec![*left, *right],
@@ -50,7 +50,8 @@ impl Term {
         }
     }
 
-    /// Computes the sum over all steps. `stacked` returns the stack of a value of the body over all steps.
+    /// Computes the sum of the term over all steps. For a value of the body, `stacked` returns a tensor that stacks it
+    /// over all steps. Returns `None` if a value cannot be stacked, or the product cannot be contracted over the steps.
     fn sum_over_steps(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
             Addend::Product(left, right) => contract_steps(stacked(*left)?, stacked(*right)?)?,
@@ -78,7 +79,7 @@ pub(crate) fn sink(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_sums_after(scan, &classes, &sums, operands))
 }
 
-/// Returns the carries that are sums over steps.
+/// Returns the carries that are sums over steps, with their terms.
 fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
     let (body, places) = (&scan.body, scan.operands());
     let uses = uses(body);
@@ -98,12 +99,12 @@ fn sums(context: &RewriteContext<'_>, scan: &Scan) -> Vec<Sum> {
     carries.filter_map(sum).collect()
 }
 
-/// The maximum nesting depth of additions, the maximum number of movement ops that are stripped from a term, and the
-/// number of terms above which addends are no longer split.
+/// The limit on the nesting depth of additions, on the number of movement ops that are stripped from a term, and on the
+/// number of terms into which addends are split.
 const MAX_NESTED_ADDITIONS: usize = 16;
 
-/// Returns the values that `value` adds to `carry`. Returns `None` if `value` is not a sum that includes `carry`, or if
-/// anything else uses `value` or one of the intermediate sums.
+/// Returns the values that `value` adds to `carry`. Returns `None` if `value` is not a sum that includes `carry`, if
+/// the additions are nested too deeply, or if anything else uses `value` or one of the intermediate sums.
 pub(super) fn addends(
     body: &Graph,
     uses: &[usize],
@@ -127,8 +128,8 @@ pub(super) fn addends(
     None
 }
 
-/// Appends the terms of an addend. If the addend is an addition whose result is not used elsewhere, splits both
-/// operands recursively.
+/// Appends the terms of an addend to `terms`. If the addend is an addition whose result is not used elsewhere, splits
+/// both operands recursively.
 pub(super) fn split_addend(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<ValueId>) {
     match defining_op(body, addend) {
         Some((Op::Binary(Binary::Add), [left, right]))
@@ -160,8 +161,9 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
     }
 }
 
-/// Collects the values that the loop must trace to provide `value` for all steps: the values that cannot be computed
-/// from the sequences. Ops that only move elements are skipped, because they can be applied after the loop.
+/// Appends to `all` the value that the loop must trace to provide `value` for all steps. Appends nothing if `value` can
+/// be computed from the sequences and invariants. Skips ops that only move elements, because they can be applied after
+/// the loop.
 fn collect_values_to_trace(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
     if classes[value.index()] != Class::Stepwise {
         return;
@@ -179,13 +181,14 @@ pub(super) fn is_certain_value(body: &Graph, value: ValueId) -> bool {
     body.node_of(value).is_none_or(|node| cannot_fail(body, node, &Sizes::new()))
 }
 
-/// Returns the index of an existing trace of a value, if there is one.
+/// Returns the index of the buffer that already traces a value, or `None` if no buffer does.
 fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
     traces(scan).find(|(_, written)| *written == value).map(|(number, _)| number)
 }
 
-/// Returns the sums whose traces fit in the memory limit. Tries sums with products first. The traces of other sums must
-/// already exist, or take no more memory than the loop already reads and writes.
+/// Returns the sums whose traces fit in the memory limit. Considers sums with products first. For a sum without
+/// products, the loop must already trace the values, or the traces must take no more memory than the loop already reads
+/// and writes.
 fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);
@@ -199,7 +202,7 @@ fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Su
         }
         let new = all.iter().filter(|value| traced(scan, **value).is_none());
         let new = new.fold(Dim::from(0), |sum, value| sum + bytes(body.ty(*value)));
-        // Skip sums with invariant operands, which would have to be repeated for all steps.
+        // Skip sums with invariant operands, because these operands would have to be repeated for all steps.
         let shared = sum.terms.iter().flat_map(Term::values).any(|value| classes[value.index()] == Class::Shared);
         let is_free = all.len() == traces.len();
         let factor = if sum.has_product() { MAX_MEMORY_FACTOR } else { 1 };
@@ -211,7 +214,7 @@ fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Su
     affordable
 }
 
-/// Emits the loop without the sums, and then computes the sums.
+/// Emits the loop without the sums, and computes the sums after the loop.
 fn emit_sums_after(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Option<Vec<Value>> {
     let body = &scan.body;
     let starts = &operands[scan.operands().carries];
@@ -249,7 +252,7 @@ fn contract_steps(left: Value, right: Value) -> Option<Value> {
         return None;
     }
     let batch = 1..rank - 2;
-    // [T,..,m,k] and [T,..,k,n] become [..,T*k,m] and [..,T*k,n].
+    // With T steps, [T,..,m,k] and [T,..,k,n] become [..,T*k,m] and [..,T*k,n].
     let order = |last: [usize; 2]| -> Vec<usize> { batch.clone().chain([0]).chain(last).collect() };
     let tall = |value: Value, order: Vec<usize>| {
         let moved = value.transpose(order);

@@ -4,8 +4,8 @@
 //! - A carry that each step returns unchanged becomes an invariant. Its final value is its initial value, even if the
 //!   loop has no steps.
 //! - Carries with the same initial value are merged if they stay equal in each step. The rule first assumes that all
-//!   carries with the same initial value are equal. It then separates those whose next values differ, until nothing
-//!   changes. This also merges carries that depend on each other.
+//!   carries with the same initial value are equal. It then repeatedly separates carries whose next values differ,
+//!   until nothing changes. In this way, the rule also merges carries that depend on each other.
 //! - Two reads of the same row of the same sequence are merged, and so are two invariants with the same value.
 //!
 //! Precondition: the loop is not truncated, because its derivative depends on the carries. If a carry becomes an
@@ -16,7 +16,7 @@ use funcify_core::ops::OpRules;
 use super::super::common::text;
 use super::*;
 
-/// Merges equal states and operands of a loop, and removes constant carries.
+/// Merges equal states and operands of a loop, and turns constant carries into invariants.
 pub(crate) fn states(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Scan(scan) = context.op else { return None };
     if scan.truncate.is_some() {

@@ -46,10 +46,10 @@ fn results_of_no_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Computes the results of a loop with one step.
+/// Computes the results of a loop with one step by inlining the step.
 fn results_of_one_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     let places = scan.operands();
-    // By scan-c1, a step reads all its rows before it writes any.
+    // By scan-c1, a step reads all its rows before it writes any, so all rows can be read from the operands.
     let mut params = Vec::new();
     for (sequence, operand) in scan.sequences.iter().zip(places.sequences) {
         params.extend(sequence.reads.iter().map(|offset| operands[operand].index(0, *offset as i64)));

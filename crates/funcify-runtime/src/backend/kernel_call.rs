@@ -1,4 +1,5 @@
-//! [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the trait of its return types.
+//! [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the trait of the types that a kernel may
+//! return.
 
 use funcify_core::error::{BackendError, Error, Place};
 use funcify_core::types::{DType, Dim, Shape, SizeError, Sizes, TensorType};
@@ -62,7 +63,7 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         Ok(results)
     }
 
-    /// Returns the value of a dimension in this call. Returns an error if it is negative.
+    /// Returns the value of a dimension in this call. Returns an error if the value is negative.
     pub fn dim(&self, dim: &Dim) -> Result<usize, BackendError> {
         let value = self.dim_value(dim)?;
         usize::try_from(value)

@@ -21,8 +21,8 @@ use self::registry::Kernel;
 pub(crate) use self::whole::CompileResult;
 pub use self::whole::{Compiled, Compiles, Declined, Outcome, WholeRequest};
 
-/// The operands or results of a kernel. Stores at most two tensors inline, because every kernel call moves the list,
-/// and a tensor may be large (about 500 bytes in Burn).
+/// The operands or results of a kernel. Stores up to two tensors inline, because every kernel call moves the list, and
+/// a tensor may be large (about 500 bytes in Burn).
 ///
 /// ```
 /// use funcify::dispatch::Tensors;
@@ -164,8 +164,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Runs a kernel. Override this method if the library must convert some operands and results, such as tensors of
-    /// rank 0.
+    /// Runs a kernel and normalizes its results. Override this method if the library must convert some operands and
+    /// results, such as tensors of rank 0.
     fn run_kernel(
         &self,
         kernel: Kernel<Self>,
@@ -190,8 +190,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }
 
-    /// Returns whether the device prefers logarithmic depth over less work. If it does, functions whose options
-    /// [tolerate](funcify_rewrite::Tolerance) the rounding differences are rewritten accordingly.
+    /// Returns the device's [preference](Parallel): less work, or logarithmic depth. If the device prefers logarithmic
+    /// depth, functions whose options [tolerate](funcify_rewrite::Tolerance) the rounding differences are rewritten
+    /// accordingly.
     fn parallel(&self) -> Parallel {
         Parallel::Avoid
     }
@@ -267,7 +268,7 @@ pub(crate) fn wrong_number_of_results(found: usize, declared: usize) -> BackendE
     format!("the kernel returned {found} results, and the op declares {declared}").into()
 }
 
-/// Converts the error of a failed backend method. An [`Error`] is returned unchanged; any other error becomes
+/// Converts the error of a failed backend method. If it is an [`Error`], returns it unchanged; otherwise, wraps it in
 /// [`Error::Execution`].
 #[cold]
 pub(crate) fn execution_error(at: &Place, backend: &str, error: BackendError) -> Error {

@@ -7,7 +7,7 @@ use funcify_rewrite::RewriteOptions;
 
 use super::{Backend, Compiles};
 
-/// The way a program runs its loops.
+/// The way in which a program runs its loops.
 ///
 /// ```
 /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -31,7 +31,7 @@ pub enum LoopStrategy {
     Auto,
     /// Unrolls each loop into straight-line code, specialised for the sizes of a call.
     Unroll,
-    /// Compiles the body once, for all sizes, and runs it once per step.
+    /// Lowers the body of each loop to a program once, for all sizes, and runs that program once per step.
     Native,
     /// Lets the backend compile each loop as a whole, for the sizes of a call. Loops that it cannot compile run
     /// natively.
@@ -93,8 +93,8 @@ pub struct CompileOptions {
     /// The maximum number of bytes that the tensors of a call may occupy at once. A call that needs more returns the
     /// error `OverBudget`. `None` uses [`memory_budget`](funcify_core::memory::memory_budget).
     pub memory_budget: Option<u64>,
-    /// The [rewrites](funcify_rewrite) to apply before compilation; by default, all of them. `None` compiles the graph
-    /// unchanged.
+    /// The [rewrites](funcify_rewrite) to apply before compilation. By default, all rules apply except those that run
+    /// only on request. `None` compiles the graph unchanged.
     ///
     /// If loops are compiled as a whole, the rules `hoisting`, `interchanged_loops`, `sums_over_steps` and `cumulative`
     /// are disabled: compiled loops do the same work a few steps at a time, while the data is in the CPU caches. If the

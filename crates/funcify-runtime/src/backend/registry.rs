@@ -1,8 +1,8 @@
 //! The registry of lowering rules: maps each pair of backend and op to a kernel or a loop strategy.
 //!
 //! `inventory` collects the entries of all linked crates. On first use, they are sorted and validated. Two entries for
-//! the same backend and op are an error. A backend without entries is an error too: its crate was probably not linked,
-//! because no code refers to it.
+//! the same backend and op are an error. A backend with neither entries nor a fallback kernel is an error too: its
+//! crate was probably not linked, because no code refers to it.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -26,10 +26,10 @@ pub type Kernel<B> = fn(
     Tensors<<B as Backend>::Tensor>,
 ) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
 
-/// A backend's way of running an op.
+/// The way in which a backend runs an op.
 #[doc(hidden)]
 pub enum LoweringRule<B: Backend> {
-    /// A kernel.
+    /// A kernel that computes the results of the op.
     Kernel(Kernel<B>),
     /// A loop that is unrolled by default.
     Unroll,
@@ -86,8 +86,8 @@ fn registry() -> &'static Registry {
     })
 }
 
-/// Returns an error if a backend has no rules or two rules for the same op, or if two crates register ops of the same
-/// name.
+/// Returns an error if a backend has neither rules nor a fallback kernel, if it has two rules for the same op, or if
+/// two crates register ops of the same name.
 pub(crate) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
     let id = TypeId::of::<B>();
     let has_entries = || registry().entries.keys().any(|(other, _)| *other == id);
@@ -174,7 +174,7 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 ///
 /// `call` is a [`KernelCall`] for the op's own type. The closure returns a `Result` with a tensor, an array of tensors
 /// or a list of tensors. The error may be of any type that converts into a boxed error. Operands are passed by value,
-/// and the last use of a tensor moves it, so a kernel may reuse its memory.
+/// and the last use of a tensor moves it, so a kernel may reuse the tensor's memory.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -254,7 +254,7 @@ pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), Back
     }
 }
 
-/// Converts operands to an array, after the caller has checked their number with [`check_operands`]. Does not return a
+/// Converts operands to an array. The caller must have checked their number with [`check_operands`]. Does not return a
 /// `Result`, because a `Result` would move the large tensors a second time.
 #[doc(hidden)]
 #[inline]

@@ -22,12 +22,13 @@ pub enum Compiles {
     /// Loops, and entire programs that contain loops but no matrix products outside of them. In all other programs,
     /// only the loops are compiled, and the remaining ops run one by one.
     Loops,
-    /// Entire programs. If the backend declines to compile a program, its loops and its ops on large tensors are
-    /// compiled one by one.
+    /// Entire programs. If the backend declines to compile a program, its loops, and its ops on tensors of at least 64
+    /// elements, are compiled one by one.
     Programs,
 }
 
-/// The argument of [`Backend::compile_whole`](super::Backend::compile_whole). See [`Compiled`] for an example.
+/// A request to compile a program or a loop, passed to [`Backend::compile_whole`](super::Backend::compile_whole). See
+/// [`Compiled`] for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeRequest<'a> {
     /// A program, or a graph whose single node is a loop. The inputs of such a graph are the loop's operands, and its
@@ -134,7 +135,8 @@ pub(crate) type CompileResult<T> = std::result::Result<Arc<dyn Compiled<T>>, Dec
 /// ```
 #[derive(Debug)]
 pub enum Outcome<T> {
-    /// The run completed and returned these results. They are on the heap because they are moved several times.
+    /// The run completed and returned these results. A `Vec` keeps them on the heap, because they are moved several
+    /// times.
     Done(Vec<T>),
     /// The run ended early because `stop` returned `true`.
     Stopped,
@@ -143,7 +145,7 @@ pub enum Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// Applies `f` to the results. Returns the other outcomes unchanged.
+    /// Applies `f` to the results of a completed run. Returns the other outcomes unchanged.
     pub fn try_map<U>(
         self,
         f: impl FnOnce(Vec<T>) -> Result<Vec<U>, BackendError>,

@@ -30,7 +30,7 @@ pub(super) struct LastCall<B: Backend> {
 struct RepeatCall<T> {
     program: Arc<dyn Compiled<T>>,
     arguments: Vec<(DType, Vec<usize>)>,
-    /// The memory budget for which the program was checked.
+    /// The memory budget within which the program is known to stay.
     budget: u64,
 }
 
@@ -155,7 +155,8 @@ impl<B: Backend> Function<B> {
         Ok((results.collect::<Result<_>>()?, profile))
     }
 
-    /// Runs the program of the last call if the arguments have the same types and sizes. Otherwise returns `None`.
+    /// Runs the program of the last call, if that call left a fast path and the arguments have the same types and
+    /// sizes. Otherwise returns `None`.
     fn repeat_call(&self, at: impl Fn() -> Place + Sync, arguments: &[B::Tensor]) -> Result<Option<Vec<B::Tensor>>> {
         let repeat = self.last_call().as_ref().and_then(|last| last.repeat.clone());
         let serves = |repeat: &Arc<RepeatCall<_>>| {

@@ -27,10 +27,10 @@ use crate::lower::{Notes, Settings};
 
 /// A graph compiled for a backend.
 ///
-/// If all loops run natively, one program serves every call, and [`compile`](Function::compile) builds it. Otherwise,
-/// programs are specialised for sizes and for the values of the static inputs on which they depend. The first call with
-/// new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization) tells
-/// which case applies.
+/// If all loops run natively, nothing is compiled as a whole, and the graph has no static inputs, then one program
+/// serves every call, and [`compile`](Function::compile) builds it. Otherwise, programs are specialised for sizes and
+/// for the values of the static inputs on which they depend. The first call with new sizes or static inputs builds such
+/// a program and caches it. [`specialization`](Function::specialization) tells which case applies.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -51,7 +51,7 @@ pub struct Function<B: Backend> {
     graph: Arc<Graph>,
     /// The graph from which programs are built: rewritten and without derivative rules.
     runnable: Arc<Graph>,
-    /// The patches applied by rewriting.
+    /// The patches that rewriting applied.
     patches: Vec<Patched>,
     backend: B,
     options: CompileOptions,
@@ -100,7 +100,8 @@ impl<B: Backend> Function<B> {
     ///
     /// Checks and rewrites the graph, and verifies that every op has a lowering rule and that the device supports every
     /// type. If one program serves all calls ([`Specialization::is_none`]), also builds that program. This is the case
-    /// if all sizes are static or all loops run natively. Otherwise, the first call with new sizes builds a program.
+    /// if the graph has no static inputs, and either all sizes are static, or all loops run natively and nothing is
+    /// compiled as a whole. Otherwise, the first call with new sizes or static inputs builds a program.
     ///
     /// ```
     /// use funcify::dispatch::{Function, Reference};

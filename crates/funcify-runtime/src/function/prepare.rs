@@ -17,7 +17,7 @@ const RULES_LEFT_TO_COMPILED_LOOPS: &[&str] = &["hoisting", "interchanged_loops"
 /// A graph that is ready for compilation.
 pub(super) struct Prepared {
     pub(super) graph: Arc<Graph>,
-    /// The patches applied by rewriting.
+    /// The patches that rewriting applied.
     pub(super) patches: Vec<Patched>,
     /// `true` if programs of the graph are specialised for sizes.
     pub(super) is_laid_out: bool,
@@ -78,7 +78,7 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::Scan(scan)) => {
                 // A loop with early exit is never unrolled, because the host checks its condition after each step. If
-                // unrolling is forced, its maximum number of steps must nevertheless be static.
+                // unrolling is forced, the loop's maximum number of steps must nevertheless be static.
                 let may_unroll = scan.until.is_none() || settings.forced_strategy().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 is_laid_out |= may_unroll && strategy == LoopStrategy::Unroll;

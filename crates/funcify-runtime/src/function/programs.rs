@@ -24,18 +24,18 @@ pub(super) struct Variant<B: Backend> {
     pub(super) notes: Notes,
     /// The time taken to build the program.
     pub(super) time: Duration,
-    /// The sizes of the last call, and the peak memory of the plan for these sizes, in bytes. The peak is `None` if it
-    /// depends on data.
+    /// The sizes for which the peak memory of the plan was last computed, and that peak in bytes. The peak is `None` if
+    /// it depends on data.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
 }
 
 impl<B: Backend> Variant<B> {
-    /// Returns the compiled code, if the backend compiled the program as a whole.
+    /// Returns the compiled code, or `None` if the backend did not compile the program as a whole.
     pub(super) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
         self.program.whole().filter(|_| self.notes.declined.is_none())
     }
 
-    /// Returns `true` if the program can run calls with the given sizes and static inputs.
+    /// Returns `true` if the program can serve a call with the given sizes and static inputs.
     fn serves(&self, sizes: &Sizes, statics: &[(usize, i64)]) -> bool {
         self.sizes == *sizes && self.statics.iter().all(|it| statics.contains(it))
     }

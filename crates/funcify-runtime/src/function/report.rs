@@ -137,7 +137,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Formats the names of the rules with their patch counts.
+/// Formats the rule names with their patch counts, separated by commas.
 fn listed(rewrites: &BTreeMap<&'static str, usize>) -> String {
     rewrites.iter().map(|(rule, count)| format!("{rule} {count}")).collect::<Vec<_>>().join(", ")
 }

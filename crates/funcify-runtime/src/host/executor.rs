@@ -1,4 +1,4 @@
-//! Opens backends by name, and runs graphs on host tensors without generics over the backend.
+//! Opens backends by name, and runs graphs on host tensors through an interface that is not generic over the backend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -199,7 +199,7 @@ pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
     Err(Error::Registry { at: at.boxed(), backend: name.to_string(), problem: problem.to_string(), fix })
 }
 
-/// Runs a graph once on the backend with the given name. Inputs and outputs are given by name.
+/// Runs a graph once on the backend with the given name. Inputs and outputs are keyed by name.
 ///
 /// ```
 /// use std::collections::BTreeMap;

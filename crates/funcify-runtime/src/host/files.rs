@@ -54,8 +54,7 @@ fn read(function: &str, site: Site, path: &Path, needs: impl Fn(&str) -> bool) -
     parse(&bytes, needs).map_err(failed)
 }
 
-/// Parses the contents of a safetensors file and returns all its tensors. The error describes the problem with the
-/// file.
+/// Parses the contents of a safetensors file and returns all its tensors. The error is a description of the problem.
 ///
 /// ```
 /// assert!(funcify::files::parse_safetensors(b"no such file").is_err());

@@ -1,4 +1,5 @@
-//! Opens backends by name, runs them on host tensors, and reads and writes files. Includes the reference backend.
+//! Opens backends by name, runs graphs on host tensors, and reads and writes safetensors files. Includes the reference
+//! backend.
 
 pub(crate) mod eager;
 pub(crate) mod executor;

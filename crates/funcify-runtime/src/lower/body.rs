@@ -9,7 +9,7 @@ use super::*;
 pub(crate) struct Body {
     /// The registers of the loop-invariant values.
     pub(crate) registers: Vec<(ValueId, Slot)>,
-    /// For each node, `true` if it must run in every step. The other live nodes run before the loop.
+    /// For each node of the body, `true` if it must run in every step. The other live nodes run before the loop.
     pub(crate) step: Vec<bool>,
 }
 
@@ -72,7 +72,7 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns the program of a body. The first `carries` arguments are carries, and `operands` are the other
-    /// arguments. Static operands become static parameters of the program. `repeats` means that the operands are the
+    /// arguments. Static operands become static parameters of the program. If `repeats` is set, the operands are the
     /// same in every run of the program.
     pub(crate) fn sub_program(
         &mut self,

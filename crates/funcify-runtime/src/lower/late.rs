@@ -1,4 +1,5 @@
-//! Determines which loops with data-dependent sizes can be compiled at run time, once the sizes are known.
+//! Determines which loops can be compiled at run time: loops with data-dependent sizes, once the sizes are known, and
+//! loops with integers, once their values can be checked.
 
 use funcify_core::ops::Size;
 
@@ -7,7 +8,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::run::late::{CachedPlan, LateLoop, MAX_TRACE_ROWS};
 
-/// The number of plans to cache, each for different sizes.
+/// The maximum number of plans that a loop caches, each for different sizes.
 const CACHED_PLANS: usize = 64;
 
 /// The value of unknown symbols in a trial compilation, which reveals early whether an op prevents compilation.
@@ -22,7 +23,8 @@ impl<B: Backend> Lowering<'_, B> {
         if scan.body.binds_any() {
             return Err(declined("one of its sizes depends on data"));
         }
-        // By the time the loop is compiled, its number of steps is a known size, so the operand is not needed.
+        // By the time the loop is compiled, its number of steps is a known size, so the operand with that number is not
+        // needed.
         let own = usize::from(scan.steps_operand);
         let scan = Scan { steps_operand: false, ..scan.clone() };
         let op = scan.clone().into();
@@ -46,7 +48,7 @@ impl<B: Backend> Lowering<'_, B> {
             }
         });
         if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
-            // A negative number of steps is rejected when the loop runs.
+            // Treat a negative number of steps as 0 here. It is rejected when the loop runs.
             let most = usize::try_from(most.max(0))
                 .map_err(|_| declined("it may run more steps than memory can hold rows"))?;
             if most > MAX_TRACE_ROWS && late.has_traces() {

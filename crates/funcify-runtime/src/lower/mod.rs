@@ -41,7 +41,7 @@ use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 
-/// The range of sizes in which an op is compiled on its own, in elements of its largest operand or result. Smaller ops
+/// The range of sizes for which an op is compiled on its own, in elements of its largest operand or result. Smaller ops
 /// do not benefit, and larger ones would not fit in memory.
 const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 

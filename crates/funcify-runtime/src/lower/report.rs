@@ -25,7 +25,7 @@ use super::*;
 pub struct LoopReport {
     /// The op: `scan`, `while`, or, for an associative scan that is compiled as a loop, `associative_scan`.
     pub op: &'static str,
-    /// The user's source line.
+    /// The user's source line that creates the loop.
     pub site: Site,
     /// The strategy with which the loop runs.
     pub strategy: LoopStrategy,

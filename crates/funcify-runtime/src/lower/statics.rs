@@ -111,8 +111,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Records the bounded carries of a bounded loop. A carry is bounded if its initial value is bounded, and each step
-    /// computes its next value from bounded numbers and bounded carries alone.
+    /// Records which carries of a bounded `while` loop are bounded. A carry is bounded if its initial value is bounded,
+    /// and each step computes its next value from bounded numbers and bounded carries alone.
     pub(crate) fn note_bounded_carries(&mut self, op: &While, operands: &[Slot], results: &[Slot]) {
         if !self.tracks_bounds() {
             return;
@@ -155,8 +155,8 @@ impl<B: Backend> Lowering<'_, B> {
         is_foldable(op) && has_size && types.all(is_number)
     }
 
-    /// Returns the bounded sizes and registers for the program of a body. Its parameters are in the first registers, in
-    /// order.
+    /// Returns the bounded sizes and registers for the program of a body. The parameters of the body are in the first
+    /// registers of that program, in order.
     pub(crate) fn bounds_in_body(&self, parameters: &[Parameter]) -> Bounded {
         let registers = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_bounded);
         Bounded {

@@ -34,8 +34,8 @@ impl Attempt {
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Lowers the entire program to compiled code. Returns `None` if the settings do not ask for it, or if the backend
-    /// declines.
+    /// Lowers the entire program to compiled code, and returns the registers of its results. Returns `None` if the
+    /// settings do not ask for it, or if the backend declines.
     pub(crate) fn lower_whole_program(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
         match self.settings.compiles() {
             Compiles::Loops if is_made_of_loops(graph) => {}
@@ -128,7 +128,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Attempt::Compiled(self.registers_of_all_results(results, used.into_iter())))
     }
 
-    /// Compiles a loop to code that may reject its operands at run time. If the backend declines, returns its reason.
+    /// Compiles a loop to code that may reject its operands at run time. If the backend declines, returns the backend's
+    /// reason.
     pub(crate) fn compile_refusable(&self, graph: &Graph, node: &Node) -> Result<RefusableLoop<B::Tensor>, Declined> {
         let used = used_results(&uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)
@@ -166,7 +167,7 @@ fn is_made_of_loops(graph: &Graph) -> bool {
 fn has_products(graph: &Graph) -> bool {
     graph.live().any(|node| match node.op.class() {
         OpClass::Product(_) => true,
-        // `function/prepare.rs` reports errors in compositions.
+        // `function/prepare.rs` reports errors in compositions, so they are ignored here.
         OpClass::Custom(custom) => {
             composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it)))
         }

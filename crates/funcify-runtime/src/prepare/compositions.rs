@@ -28,12 +28,12 @@ pub(crate) fn with_compositions<'g>(graph: &'g Graph, is_selected: &dyn Fn(&Cust
     }
 }
 
-/// Returns the composition of a node, if it has one.
+/// Returns the composition of a custom op for the types of a node, or `None` if the op has no composition.
 pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result<Option<Graph>> {
     custom.composition(&node.place(), &graph.types(&node.inputs), &graph.types(&node.outputs))
 }
 
-/// Names the missing composition as the reason if the op that prevents compilation is a custom op.
+/// Gives the missing composition as the reason, if the op that prevents compilation is a custom op.
 pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(
@@ -81,7 +81,7 @@ impl Composer<'_> {
         let built = tracer::build(name, Site::Unknown, |_| {
             self.reserved.iter().for_each(|reserved| tracer::reserve_symbols(reserved));
             let input = |(index, input): (usize, &Input)| {
-                // The parameters of a body may have duplicate names, but inputs may not.
+                // The parameters of a body may have duplicate names, but the tracer requires unique input names.
                 let (own, other) = (graph.input_name(index), format!("x{index}"));
                 let name = if tracer::has_input(own) || !tracer::is_identifier(own) { &other } else { own };
                 tracer::input(name, graph.input_type(index).clone(), input.is_static, Site::Unknown)

@@ -27,7 +27,8 @@ pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, 
     let ops = graph.nodes().iter().map(|node| with_loop_bodies(&node.op)).collect::<Result<Vec<Op>>>()?;
     let built = tracer::rebuild(graph, Site::Unknown, |_| {
         tracer::reserve_symbols(graph);
-        // Rename the inputs: the parameters of a body may have duplicate names, but inputs may not.
+        // Rename the inputs: the parameters of a body may have duplicate names, but the tracer requires unique input
+        // names.
         let input = |(index, input): (usize, &Input)| {
             tracer::input(&format!("x{index}"), graph.input_type(index).clone(), input.is_static, Site::Unknown)
         };
@@ -76,7 +77,8 @@ mod tests {
     use funcify_core::types::{Sizes, Symbol};
     use funcify_core::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
 
-    /// Cumulative reductions along any axis and in both directions become loops, except those over zero elements.
+    /// Checks that cumulative reductions along any axis and in both directions become loops, except those over zero
+    /// elements.
     #[test]
     fn a_running_reduction_is_a_loop() {
         for kind in
@@ -108,7 +110,8 @@ mod tests {
     }
 
     /// Builds a graph with a cumulative reduction in every kind of body: the branches of switches, the condition and
-    /// the step of a while loop, and nested bodies. The reductions apply to parameters as well as to captures.
+    /// the step of a while loop, the step of a scan, and a branch inside that step. The reductions apply to parameters
+    /// as well as to captures.
     fn in_bodies(ty: &str, kind: ReduceKind) -> Graph {
         let running = move |x: Value| x.cumulative(kind, 0, kind == ReduceKind::Min);
         let built = Graph::build("bodies", |g| {
@@ -140,7 +143,7 @@ mod tests {
         }
     }
 
-    /// If an op of an inserted loop cannot be built, the result is an error, not a panic.
+    /// Checks that a failure to build an op of an inserted loop causes an error instead of a panic.
     #[test]
     fn an_op_that_fails_in_a_loop_is_an_error() {
         for ty in ["f16", "f32"] {

@@ -23,8 +23,8 @@ pub(crate) struct AssociativeNode<B: Backend> {
     pub(crate) pairs: Symbol,
     /// The program that combines a batch of pairs.
     pub(crate) up_sweep: Arc<Program<B>>,
-    /// The program that combines the result of each pair with the next element, which gives the results in between.
-    /// Computes only the needed leaves.
+    /// The program that combines the result of each pair with the next element in scan order, which gives the result
+    /// for that element. Computes only the needed leaves.
     pub(crate) down_sweep: Arc<Program<B>>,
 }
 
@@ -45,7 +45,7 @@ impl<B: Backend> AssociativeNode<B> {
         let mut sizes = sizes.clone();
         let rows = self.leaves.first().and_then(|leaf| leaf.shape.dims().first());
         if let Some(Ok(rows)) = rows.map(|rows| rows.value(&sizes)) {
-            // A negative or excessive number of rows is reported when the call runs.
+            // The call itself reports a negative or excessive number of rows.
             sizes.set(&self.pairs, usize::try_from(rows.max(0)).unwrap_or(usize::MAX) / 2);
         }
         sizes

@@ -34,7 +34,7 @@ pub(crate) struct LateLoop<B: Backend> {
     pub(crate) cached: Cache<Sizes, CachedPlan<B>>,
 }
 
-/// A plan for given sizes, or `None` if the backend declined to compile the loop for them.
+/// A cached plan for the given sizes. `plan` is `None` if the backend declined to compile the loop for them.
 pub(crate) struct CachedPlan<B: Backend> {
     pub(crate) sizes: Sizes,
     pub(crate) plan: CompiledLoop<B>,
@@ -66,7 +66,8 @@ impl<B: Backend> LateLoop<B> {
         sizes
     }
 
-    /// Returns the plan for the current sizes and number of steps, or `None` if the backend declines.
+    /// Returns the plan for the current sizes and number of steps, or `None` if the backend declines to compile the
+    /// loop.
     fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<CompiledLoop<B>> {
         let mut sizes = self.own_sizes(&run.sizes);
         if let Some(symbol) = &self.scan.until {

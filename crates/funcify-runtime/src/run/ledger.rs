@@ -1,8 +1,8 @@
 //! Tracks the memory of a running program against the budget.
 //!
-//! A program whose plan is known to stay within the budget, whichever branches run, is not tracked. In all other
-//! programs, including those with data-dependent sizes, each instruction is checked before it runs, so that branches
-//! count only if they run.
+//! A program whose predicted peak is within the budget, whichever branches run, is not tracked. In all other programs,
+//! including those with data-dependent sizes, each instruction is checked before it runs, so that branches count only
+//! if they run.
 
 use funcify_core::memory::{bytes_of, over_budget};
 
@@ -18,7 +18,7 @@ pub(crate) struct Memory {
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// Returns an error if `bytes` additional bytes exceed the budget.
+    /// Returns an error if `bytes` additional bytes would exceed the budget.
     pub(crate) fn check_budget(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match &self.memory {
             Some(memory) if memory.held.saturating_add(bytes) > memory.budget => {
@@ -64,8 +64,8 @@ impl<'f> Ledger<'f> {
         self.slots[slot] = bytes;
     }
 
-    /// Returns an error if the results of an instruction would exceed the budget. Also records the bytes that this
-    /// program holds, because programs nested in the instruction count them.
+    /// Returns an error if the results of an instruction would exceed the budget. Also records in `run` the bytes that
+    /// this program holds, because programs nested in the instruction count them.
     pub(crate) fn check_instruction<B: Backend>(
         &self,
         instruction: &Instruction<B>,

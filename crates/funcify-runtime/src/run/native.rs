@@ -1,9 +1,9 @@
 //! Runs native loops by running the program of the body once per step.
 //!
-//! A growing buffer (nit-sot, sit-sot, mit-sot) keeps only the rows that its taps still read. It writes its trace in
-//! place if the device supports that, and otherwise collects the rows. A full buffer (mit-mot) keeps the written rows
-//! separate from the initial tensor, so that no write changes a view that a step still reads. Unused traces are not
-//! built.
+//! A growing buffer (nit-sot, sit-sot, mit-sot) keeps only the rows that its taps still read or that the loop returns.
+//! It writes its trace in place if the device supports that, and otherwise collects the rows. A full buffer (mit-mot)
+//! keeps the written rows separate from the initial tensor, so that no write changes a view that a step still reads.
+//! Unused traces are not built.
 //!
 //! The captures of a step are put into the frame of the body once, before the loop. A step moves rows and carries in
 //! and out of the frame, and allocates no slots. If no later step reads a row or a carry, the frame holds the only
@@ -35,7 +35,8 @@ pub(crate) struct NativeLoop<B: Backend> {
     pub(crate) rows: Vec<TensorType>,
     /// The dtype of the operand that holds the number of steps, if there is one.
     pub(crate) count: Option<DType>,
-    /// The loop in a form that is compiled at run time, if possible. The loop's invariants are then the last operands.
+    /// The loop in the form that is compiled at run time, or `None` if it always runs natively. The loop's invariants
+    /// are then the last operands.
     pub(crate) late: Option<LateLoop<B>>,
 }
 
@@ -144,8 +145,8 @@ impl<B: Backend> NativeLoop<B> {
         self.scan.check_returned(&self.at, ran)
     }
 
-    /// Returns the maximum number of steps to run (scan-c6). Reads it from an operand, and binds its symbol, or
-    /// evaluates it from the sizes.
+    /// Returns the maximum number of steps to run (scan-c6). If the number is an operand, downloads it and binds its
+    /// symbol. Otherwise, evaluates the number at the current sizes.
     fn count_steps(&self, run: &mut Run<'_, B>, operands: &[B::Tensor]) -> Result<usize> {
         let operand = self.scan.operands().steps;
         if let (Some(operand), Some(dtype), Some(symbol)) = (operand, self.count, self.scan.steps.as_symbol()) {
@@ -159,7 +160,7 @@ impl<B: Backend> NativeLoop<B> {
     }
 }
 
-/// A buffer while its loop runs.
+/// The run-time state of a buffer.
 struct NativeBuffer<'l, B: Backend> {
     native: &'l NativeLoop<B>,
     /// The index of the buffer among the buffers of the loop.

@@ -57,7 +57,7 @@ pub struct Event {
     pub op: String,
     /// The user's source line.
     pub site: Site,
-    /// The number of enclosing loops and switches.
+    /// The number of enclosing instructions, such as loops and switches.
     pub depth: usize,
     /// The index of the step, counted from 0, in the innermost enclosing loop that runs natively. `None` outside of
     /// such loops.
@@ -107,7 +107,8 @@ impl Profile {
         longest_first(self.shares(|event| Some(event.site.to_string()), String::clone))
     }
 
-    /// Aggregates the events by the step of their innermost loop, in step order. Step `i` of all loops is one group.
+    /// Aggregates the events by the step of their innermost loop, in step order. The events in step `i` of all loops
+    /// form one group.
     pub fn by_step(&self) -> Vec<Share> {
         self.shares(|event| event.step, |step| format!("step {step}"))
     }

@@ -1,4 +1,4 @@
-//! Programs: lists of instructions on numbered slots. A slot is freed or reused after its last use.
+//! Programs: lists of instructions on numbered slots. A slot can be reused after the last use of its tensor.
 
 use std::borrow::Cow;
 use std::slice::from_ref;
@@ -43,7 +43,7 @@ pub(crate) enum Action<B: Backend> {
     Loop(Box<NativeLoop<B>>),
     /// Runs one of several programs, selected by an index.
     Switch(Box<SwitchNode<B>>),
-    /// Runs a body's program for as long as the condition's program returns `true`.
+    /// Runs the program of a loop body for as long as the program of the condition returns `true`.
     While(Box<WhileNode<B>>),
     /// Runs the two sweeps of an associative scan.
     Associative(Box<AssociativeNode<B>>),
@@ -58,7 +58,7 @@ pub(crate) enum Action<B: Backend> {
     BindSize(Box<BindNode>),
     /// Reads row `row` of the operand.
     Row { row: usize, of: Arc<RowsNode> },
-    /// Reads `count` consecutive rows of the operand, from row `start`.
+    /// Reads `count` consecutive rows of the operand, starting at row `start`.
     Rows { start: usize, count: usize, block: Box<TensorType>, of: Arc<RowsNode> },
     /// Concatenates rows and blocks of rows along axis 0.
     Stack(Arc<StackNode>),
@@ -80,14 +80,14 @@ pub(crate) struct WholeNode<T> {
     pub(crate) at: Place,
 }
 
-/// The operand of an instruction that reads rows.
+/// The data of an [`Action::Row`] or [`Action::Rows`]: the row type of the operand, and the place of the op.
 pub(crate) struct RowsNode {
     /// The type of a row.
     pub(crate) row: TensorType,
     pub(crate) at: Place,
 }
 
-/// The result of an instruction that stacks rows and blocks of rows.
+/// The data of an [`Action::Stack`]: the result type, the kinds of the operands, and the place of the op.
 pub(crate) struct StackNode {
     pub(crate) ty: TensorType,
     /// For each operand, `true` if it is a block of rows rather than a single row.
@@ -116,7 +116,7 @@ pub(crate) struct Program<B: Backend> {
 }
 
 impl<B: Backend> Program<B> {
-    /// Returns the compiled code if the program is a single instruction that runs it.
+    /// Returns the compiled code of a program that is a single [`Action::Whole`], or `None` for all other programs.
     pub(crate) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
         match self.instructions.as_slice() {
             [Instruction { action: Action::Whole(node), .. }] => Some(&node.compiled),
@@ -124,7 +124,8 @@ impl<B: Backend> Program<B> {
         }
     }
 
-    /// Assigns slots to registers: finds the last use of each register, after which its slot can be reused.
+    /// Builds a program by assigning slots to registers. The slot of a register can be reused after the last use of the
+    /// register.
     pub(crate) fn plan(
         mut instructions: Vec<Instruction<B>>,
         registers: usize,
@@ -201,7 +202,7 @@ impl SlotMap {
 }
 
 impl<B: Backend> Action<B> {
-    /// Returns the programs nested in the instruction.
+    /// Returns the programs nested in the action.
     pub(crate) fn programs(&self) -> Vec<&Arc<Program<B>>> {
         match self {
             Action::Loop(native) => vec![&native.body],
@@ -212,7 +213,7 @@ impl<B: Backend> Action<B> {
         }
     }
 
-    /// Returns the op, and the user's source line.
+    /// Returns the op with the user's source line.
     pub(crate) fn place(&self) -> Place {
         self.place_and_output_types().0.into_owned()
     }

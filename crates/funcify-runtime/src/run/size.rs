@@ -31,8 +31,8 @@ impl<B: Backend> Program<B> {
         bytes + nested.into_iter().map(|program| program.bytes(seen)).sum::<usize>()
     }
 
-    /// Returns the peak size of the tensors in slots, and the size of the arguments, both in bytes. Returns `None` if a
-    /// size depends on data or overflows.
+    /// Returns the peak memory of a run, and the size of the arguments, both in bytes. Returns `None` if a size depends
+    /// on data or overflows.
     pub(crate) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
         let mut held = vec![0; self.slots];
         let (mut live, mut peak) = (0usize, 0usize);

@@ -14,7 +14,7 @@ pub(crate) type Span = tracing::span::EnteredSpan;
 #[must_use]
 pub(crate) struct Span;
 
-/// Enters the span `funcify.compile`, for building a program.
+/// Enters a span `funcify.compile`, which lasts while a program is being compiled.
 pub(crate) fn of_compilation(function: &str) -> Span {
     #[cfg(feature = "tracing")]
     return tracing::info_span!("funcify.compile", function).entered();
@@ -25,7 +25,7 @@ pub(crate) fn of_compilation(function: &str) -> Span {
     }
 }
 
-/// Enters the span `funcify.call`, for a call to a function.
+/// Enters a span `funcify.call`, which lasts for one call to a function.
 pub(crate) fn of_call(function: &str, backend: &str) -> Span {
     #[cfg(feature = "tracing")]
     return tracing::info_span!("funcify.call", function, backend).entered();
@@ -36,8 +36,8 @@ pub(crate) fn of_call(function: &str, backend: &str) -> Span {
     }
 }
 
-/// Enters the span `funcify.op`, for an instruction. The span has the level `TRACE`, and contains the user's source
-/// line.
+/// Enters a span `funcify.op`, which lasts for one instruction. The span has the level `TRACE`, and records the op and
+/// the user's source line.
 #[inline]
 pub(crate) fn of_instruction(place: impl FnOnce() -> Place) -> Span {
     #[cfg(feature = "tracing")]
@@ -97,7 +97,7 @@ mod tests {
         });
         let names = names.lock().unwrap();
         let count = |name: &str| names.iter().filter(|other| **other == name).count();
-        // Three ops: the loop, and one addition in each of its two steps.
+        // The three ops are the loop and one addition in each of its two steps.
         assert_eq!((count("funcify.compile"), count("funcify.call"), count("funcify.op")), (1, 1, 3));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct SwitchNode<B: Backend> {
 }
 
 impl<B: Backend> SwitchNode<B> {
-    /// Runs the selected branch only (switch-c3).
+    /// Downloads the index and runs only the selected branch (switch-c3).
     pub(crate) fn run_branch(&self, run: &mut Run<'_, B>, operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         let index = run.fail(&self.at, run.backend.download(&operands[0], self.index))?;
         let chosen = self.switch.selected_branch(index.get(0).as_i64());

@@ -6,7 +6,7 @@ use super::whole::RefusableLoop;
 use super::*;
 
 /// A while loop whose condition and body are lowered to programs. The arguments of each program are the carries,
-/// followed by its own captures.
+/// followed by the program's own captures.
 pub(crate) struct WhileNode<B: Backend> {
     pub(crate) op: While,
     pub(crate) at: Place,
@@ -14,8 +14,8 @@ pub(crate) struct WhileNode<B: Backend> {
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// The compiled code of the loop, if the backend could compile it. The code runs first, and may reject its
-    /// operands.
+    /// The compiled code of the loop, or `None` if the backend did not compile it. The code runs first; if it rejects
+    /// its operands, the steps run one by one.
     pub(crate) compiled: Option<RefusableLoop<B::Tensor>>,
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operan
 }
 
 /// Runs compiled code and returns its results, or `None` if it rejects its operands. Returns an error if the run is
-/// cancelled. Calls `at` only for errors.
+/// cancelled. Calls `at` only to build an error.
 pub(crate) fn run_compiled<T: 'static>(
     compiled: &dyn Compiled<T>,
     watch: &ActiveHandles,

@@ -48,7 +48,7 @@ struct Draft<'p, 'g> {
     names: BTreeSet<String>,
     states: Vec<State>,
     /// The flags for associative scans and cumulative ops, by row shape. A flag is `true` if an earlier step has run.
-    /// It keeps the symbolic axes of the row, so that each stream has its own boolean.
+    /// It has the symbolic axes of the rows, so that each stream has its own boolean.
     started: Vec<(Shape, Value)>,
 }
 
@@ -80,8 +80,8 @@ impl Labelling<'_> {
         Ok(Stepped { start, step, states: kept.len(), rows })
     }
 
-    /// Sorts the inputs of the step graph and removes the states that are not `kept`. Returns the graph, and, for each
-    /// of its invariant inputs, the corresponding value of the original program.
+    /// Sorts the inputs of the step graph and removes the states that are not in `kept`. Returns the graph, and, for
+    /// each of its invariant inputs, the corresponding value of the original program.
     fn order_inputs(&self, draft: &Graph, parts: &Parts, kept: &[usize]) -> Result<(Graph, Vec<ValueId>)> {
         let (states, results) = draft.outputs().split_at(parts.initials.len());
         let outputs = kept.iter().map(|state| states[*state].clone()).chain(results.iter().cloned());
@@ -201,7 +201,7 @@ impl Labelling<'_> {
     }
 }
 
-/// Rejects a step graph that uses a size that only the start graph determines.
+/// Returns an error if the step graph uses a size that only the start graph determines.
 fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
     let Err(errors) = step.check() else { return Ok(()) };
     let Some(found) = errors.iter().find_map(|error| match error {
@@ -368,7 +368,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     }
 
     /// Declares a state that holds earlier rows, and returns these rows followed by `rest`. In the next step, the state
-    /// holds equally many rows, starting one row later.
+    /// holds the same number of rows, starting one row later.
     fn with_earlier_rows(
         &mut self,
         name: &str,
@@ -537,7 +537,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Returns the flag for rows of this shape. The flag is `true` if an earlier step has run.
+    /// Returns the flag for rows of this shape, which is `true` if an earlier step has run. Declares it as a state
+    /// unless it exists already.
     fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

@@ -17,7 +17,7 @@ pub(super) enum Action {
     /// Each step runs the same op, with the sizes of a single step.
     Op,
     /// The node is a `pad` or `concat` that inserts `rows` rows before the first step. This delays the rows of its
-    /// operand by as many steps.
+    /// operand by `rows` steps.
     Delay { axis: usize, rows: usize },
     /// The node is a convolution with `rows` rows of zeros before the first step. Each step runs it over the latest
     /// rows.
@@ -35,11 +35,11 @@ pub(super) struct Labelling<'g> {
     pub(super) time: Time,
     pub(super) labels: Vec<Label>,
     pub(super) actions: Vec<Option<Action>>,
-    /// The symbols that nodes of the step bind.
+    /// The symbols that are bound in each step.
     stepwise: Vec<&'g Symbol>,
 }
 
-/// Returns an error about a part of a program that cannot be computed step by step.
+/// Returns the error for a component of a program that cannot be computed step by step.
 fn not_steppable<T>(at: &Place, component: impl Into<String>, reason: &str, fix: &str) -> Result<T> {
     Err(Error::NotSteppable { at: at.boxed(), component: component.into(), reason: reason.into(), fix: fix.into() })
 }

@@ -5,9 +5,9 @@
 //! returns the next states and the outputs for that row. Both are ordinary graphs, so they can be printed, batched and
 //! run on every backend. [`Stepper`](crate::Stepper) runs them.
 //!
-//! The formula for the first loop's number of steps contains one symbol, which counts the steps. Every input with that
-//! symbol in its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through the
-//! ops (`rows.rs`, `label.rs`):
+//! The number of steps of the first loop is a symbol plus a constant. This symbol counts the steps. Every input with
+//! that symbol in its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through
+//! the ops (`rows.rs`, `label.rs`):
 //!
 //! - **stepped-c1** fixed: the value depends on no sequence. `start` computes it.
 //! - **stepped-c2** rows: the value has one row per step, and no row depends on later rows of a sequence. The rows may
@@ -20,8 +20,9 @@
 //!   this op has rows.
 //!
 //! The states are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede the
-//! first step, the rows that `pad` and `concat` insert before the first step, and the latest results of associative
-//! scans and cumulative ops. All other dependencies between steps are rejected with [`Error::NotSteppable`].
+//! first step, the rows that `pad`, `concat` and padded convolutions insert before the first step, the latest results
+//! of associative scans and cumulative ops, and flags that tell whether these have started. All other dependencies
+//! between steps are rejected with [`Error::NotSteppable`].
 
 mod derive;
 mod label;
@@ -54,10 +55,10 @@ use label::Labelling;
 pub struct Stepped {
     /// The graph that runs before the first step.
     ///
-    /// Its inputs are the used inputs of the program that are not sequences, in order. They are followed by
-    /// `x_before` for each sequence `x` that has rows before the first step. If these inputs do not determine all
-    /// sizes, a row of a sequence, `x_row`, follows; only its shape is used. The outputs are the initial states, then
-    /// the values that are the same in each step.
+    /// Its inputs are the used inputs of the program that are not sequences, in order. They are followed by `x_before`
+    /// for each sequence `x` that has rows before the first step. If these inputs do not determine all sizes, rows of
+    /// sequences follow (`x_row` for sequence `x`); only their shapes are used. The outputs are the initial states,
+    /// then the values that are the same in each step.
     pub start: Graph,
     /// The graph that runs once per step.
     ///

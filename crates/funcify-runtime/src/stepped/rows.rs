@@ -112,7 +112,8 @@ fn common_rows(labels: &[Label]) -> Option<RowLayout> {
 }
 
 /// Returns the layout of the rows of a broadcast to `shape` that repeats the same row for each step. Returns `None`
-/// unless exactly one axis of `shape` depends on the number of steps, and its size is the symbol plus a constant.
+/// unless exactly one axis of `shape` depends on the number of steps, and its size is the symbol that counts the steps,
+/// plus a constant.
 fn repeated_rows(time: &Time, shape: &Shape) -> Option<RowLayout> {
     let axis = (0..shape.rank()).find(|axis| time.is_in(&shape[*axis]))?;
     (time.counts_steps(&shape[axis]) && has_one_step_axis(time, shape)).then(|| RowLayout::of(shape, axis))

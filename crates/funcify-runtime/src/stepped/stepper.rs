@@ -75,29 +75,30 @@ pub struct Stepper<B: Backend> {
     changes: Vec<bool>,
     /// `true` if the states still have their initial values: neither a step nor `set_state` has replaced them.
     is_at_start: bool,
-    /// The initial states, then the values that are the same in each step. `original` holds them for the streams that
-    /// existed at creation, `initial` for the current streams.
+    /// The initial states of the streams that existed at creation, then the values that are the same in each step.
     original: Vec<B::Tensor>,
+    /// The initial states of the current streams, then the values that are the same in each step.
     initial: Vec<B::Tensor>,
     /// The current states, then the values that are the same in each step.
     current: Vec<B::Tensor>,
     /// The most recently used program that gathers streams.
     gather: Option<Gather<B>>,
-    /// For each symbol whose set of streams has changed, one index per current stream: the stream in `original` that
-    /// provided its initial states.
+    /// For each symbol passed to [`streams`](Stepper::streams), one index per current stream: the stream in `original`
+    /// that provided its initial states.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
 /// A program that gathers streams along the axis of a symbol.
 struct Gather<B: Backend> {
     symbol: Symbol,
-    /// The other symbols whose sets of streams have changed.
+    /// The other symbols that were passed to [`streams`](Stepper::streams).
     others: Vec<Symbol>,
     program: Function<B>,
 }
 
 impl<B: Backend> Stepper<B> {
-    /// Creates a stepper. `fixed` contains the inputs of [`Stepped::start`], in order: all inputs but the sequences.
+    /// Creates a stepper for a sequence program. `fixed` contains the inputs of [`Stepped::start`], in order: usually
+    /// the inputs of the program that are not sequences.
     ///
     /// # Errors
     /// Returns `NotSteppable` if the program has no single-step form ([`Steppable::stepped`]), and the errors of
@@ -107,12 +108,12 @@ impl<B: Backend> Stepper<B> {
         Self::with_options(graph, backend, CompileOptions::default(), fixed)
     }
 
-    /// Creates a stepper like [`new`](Stepper::new), with the options for compiling `start` and `step`.
+    /// Creates a stepper like [`new`](Stepper::new), with options for compiling the two graphs.
     #[track_caller]
     pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
         let stepped = graph.stepped()?;
-        // If `start` is compiled as a whole, it returns shared values as contiguous tensors. Otherwise, each step might
-        // have to read them through strided views.
+        // If the start graph is compiled as a whole, it returns shared values as contiguous tensors. Otherwise, each
+        // step might have to read them through strided views.
         let options = CompileOptions { whole: true, ..options };
         let Outputs { distinct, results, changes } = Outputs::of(&stepped, options.rewrites.as_ref())?;
         let step = Function::compile_with(&distinct, backend, options.clone())?;
@@ -207,7 +208,7 @@ impl<B: Backend> Stepper<B> {
         &self.current[..self.stepped.states]
     }
 
-    /// Downloads the states, by name.
+    /// Downloads the states and returns them keyed by name.
     #[track_caller]
     pub fn state(&self) -> Result<BTreeMap<String, HostTensor>> {
         let at = Place::new("state", Site::caller());
@@ -451,8 +452,8 @@ impl<B: Backend> Stepper<B> {
     }
 
     /// Builds the program that selects streams. For each tensor with an axis of streams, it concatenates the current
-    /// and the original tensor, and gathers rows from the result. If the sets of streams of `others` have changed, it
-    /// first gathers the original tensor along their axes.
+    /// and the original tensor, and gathers rows from the result. Before that, it gathers the original tensor along the
+    /// axes of `others`, the other symbols that were passed to [`streams`](Stepper::streams).
     fn gather_graph(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
         let axes = self.stream_axes(at, symbol)?;
         let other_axes = others.iter().map(|other| self.stream_axes(at, other)).collect::<Result<Vec<_>>>()?;

@@ -11,8 +11,8 @@ pub(super) struct Time {
 }
 
 impl Time {
-    /// Returns the symbol and its value for a loop of `steps` steps, or `None` if `steps` is not a symbol plus a
-    /// constant.
+    /// Returns the symbol in `steps`, which is the number of steps of a loop, together with the symbol's value for a
+    /// single step. Returns `None` if `steps` is not a symbol plus a constant.
     pub(super) fn of(steps: &Dim) -> Option<Time> {
         let (symbol, size) = steps.solve(1)?;
         let others = steps.clone() - Dim::symbol(&symbol);
@@ -94,7 +94,7 @@ impl RowLayout {
     }
 
     /// Returns the layout after an op that turns axis `from.1` of shape `from.0`, which contains the rows, into axis
-    /// `to.1` of shape `to.0`.
+    /// `to.1` of shape `to.0`. Returns `None` if axis `from.1` does not contain the rows.
     pub(super) fn after_move(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<RowLayout> {
         let outer = self.before.divided_by(&elements(&from.0.dims()[..from.1]))?;
         Some(RowLayout { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })

@@ -62,8 +62,8 @@ fn on_lanes() {
     check(|xs| vmap(xs, second), [1.0, 2.0], &[&[220., 880.]]);
     let of_lanes = |xs: Value| vmap(xs, |x| square(x).square()).sum(0);
     check(|xs| grad(xs, |xs| grad(xs, of_lanes).sum(0)), [1.0, 2.0], &[&[220., 880.]]);
-    // The calls below have lanes in `x` only. The rule of `product` swaps the arguments, so its own calls have lanes in
-    // the other argument only.
+    // In `on_lanes`, only the argument `x` of `product` has lanes. The rule of `product` swaps the arguments, so in the
+    // rule's own calls, only the other argument has lanes.
     fn product(x: Value, w: Value) -> Value {
         let forward = |(x, w): (Value, Value)| (product(w, x), (x, w));
         custom_vjp((x, w), |(x, w)| x * w, forward, |(x, w), ct| (ct * w * 2.0, ct * x * 3.0))

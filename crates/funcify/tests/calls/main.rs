@@ -91,8 +91,8 @@ fn bodies_keep_the_rule() {
     }
 }
 
-/// Returns n w sum(x) for each row of x, and n + 1. The custom rule doubles the derivative with respect to x, and
-/// triples the one with respect to w.
+/// Returns n w sum(x) for each row x of the argument `x`, and n + 1. The custom rule doubles the derivative with
+/// respect to x, and triples the one with respect to w.
 fn scaled(x: Value, n: Value, w: Value) -> (Value, Value) {
     let f = |(x, n, w): (Value, Value, Value)| ((x * w).sum(-1) * n.cast(DType::F64), n + 1);
     custom_vjp(
@@ -213,7 +213,7 @@ fn a_tangent_with_an_associative_scan_has_a_transpose() {
     check(|x| hvp(x, x.ones_like(), |x| by_rule(numbers(x))), 3.0, &[&[2. + 40.]]);
 }
 
-/// A tangent that reaches only results without cotangents gets no cotangent itself, even if it is in the same loop as
+/// A tangent that reaches only results without cotangents gets no cotangent itself, even if the same loop also computes
 /// other tangents.
 #[test]
 fn a_tangent_that_leads_elsewhere_in_a_loop_has_no_cotangent() {

@@ -8,7 +8,7 @@ use funcify::{Cancellation, Value, apply, custom_op};
 use crate::elementwise::elementwise;
 
 thread_local! {
-    /// The handle, and the number of runs until the op cancels it.
+    /// The handle to cancel, and the number of runs of the op that remain until it is cancelled.
     pub(crate) static HANDLE: RefCell<Option<(Cancellation, usize)>> = const { RefCell::new(None) };
 }
 

@@ -32,15 +32,15 @@ impl Drop for Bytes {
     }
 }
 
-/// The work since the last call to [`CountingBackend::take_counts`].
+/// The counters of a [`CountingBackend`], which [`Cost::measure`] resets before the measured call.
 #[derive(Default)]
 struct Counts {
     kernels: Mutex<BTreeMap<&'static str, usize>>,
     uploads: AtomicUsize,
     stacked: AtomicUsize,
-    /// The bytes of all tensors that are currently held, and their peak since the last call to
-    /// [`CountingBackend::take_counts`].
+    /// The size in bytes of all tensors that are currently held.
     held: AtomicUsize,
+    /// The maximum of `held` during the measured call.
     peak: AtomicUsize,
 }
 
@@ -54,7 +54,7 @@ impl CountingBackend {
         CountedTensor(tensor, Arc::new(Bytes(bytes, self.0.clone())))
     }
 
-    /// Returns the number of runs of each op's kernel since the last call to this method, and resets the counters.
+    /// Returns the number of runs of each op's kernel since the last call to this method, and resets these numbers.
     fn take_counts(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.0.kernels.lock().unwrap())
     }

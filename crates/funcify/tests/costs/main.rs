@@ -158,7 +158,7 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
             let (holds, step) = (|x: Value| x.sin().lt(0.9), |x: Value| x + x.exp());
             if bounded { while_loop_bounded(20, x, holds, step) } else { while_loop(x, holds, step) }
         });
-        // With this input, the loop runs at least one step. The condition runs one more time than the body.
+        // With this input, the loop runs at least one step. The condition runs once more than the body.
         let cost = Cost::measure(&graph, Native, &[number(-0.5)]);
         assert_eq!(
             (cost.run_count("sin"), cost.run_count("exp")),
@@ -186,8 +186,8 @@ fn a_truncated_gradient_runs_the_last_steps_alone() {
     }
 }
 
-/// Values that the policy saves are not recomputed in the backward pass. Counts the products and the exponentials of 20
-/// steps.
+/// Values that the checkpoint policy saves are not recomputed in the backward pass. The test counts the matrix products
+/// and the exponentials of 20 steps.
 #[test]
 fn what_is_saved_is_not_computed_again() {
     let cost = |policy: CheckpointPolicy| {
@@ -199,7 +199,7 @@ fn what_is_saved_is_not_computed_again() {
         let cost = Cost::measure(&gradient, Native, &[ramp(&[20, 2]), ramp(&[2, 2])]);
         (cost.run_count("matmul").saturating_sub(40), cost.run_count("exp"))
     };
-    // The counts exclude the 40 products of the backward pass itself, two per step.
+    // The counts exclude the 40 matrix products of the backward pass itself, two per step.
     let costs = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute].map(cost);
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
 }
@@ -223,8 +223,8 @@ fn what_is_saved_of_a_choice_is_not_computed_again() {
     }
 }
 
-/// `SaveCostly` saves values computed from a product of many terms. It recomputes the operands of that product, and
-/// products of few terms.
+/// `SaveCostly` saves values computed from a matrix product that sums many terms. It recomputes the operands of this
+/// product, and products that sum few terms.
 #[test]
 fn what_is_costly_is_not_computed_again() {
     let cost = |terms: usize| {
@@ -238,7 +238,8 @@ fn what_is_costly_is_not_computed_again() {
         let cost = Cost::measure(&gradient, Native, &[ramp(&[1, terms]), ramp(&[terms, terms])]);
         ["cos", "matmul", "exp"].map(|op| cost.run_count(op))
     };
-    // Both counts include the backward pass: its `cos` is the derivative of `sin`, and it has two products per step.
+    // The counts include the backward pass, which computes, in each step, a `cos` for the derivative of `sin`, and two
+    // products.
     assert_eq!((cost(31), cost(32)), ([60, 80, 40], [60, 60, 20]));
 }
 
@@ -271,7 +272,7 @@ fn a_gradient_has_what_is_asked_for_alone() {
     assert_eq!(count(&ops("xs"), "cos"), 1);
 }
 
-/// For 64 elements, the up-sweep runs six additions, and the down-sweep five.
+/// For 64 elements, the up-sweep runs the addition kernel six times, and the down-sweep five times.
 #[test]
 fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b));
@@ -393,7 +394,8 @@ fn an_unrolled_loop_reads_each_row_once() {
     assert_eq!(function.report().instructions, 11 + 10 * 3, "the rows; two products and a sum a step");
 }
 
-/// The gradient of a loop, and the gradient of that gradient, have only a few times as many ops per body as the loop.
+/// The gradient of a loop, the gradient of that gradient, and the batched gradient have only a few times as many ops as
+/// the loop.
 #[test]
 fn derivatives_have_a_few_times_the_ops_of_their_program() {
     let graph = built("model", |g| {
@@ -428,8 +430,7 @@ fn tensors_are_held_no_longer_than_they_are_needed() {
     assert_eq!(carried(5).peak, carried(50).peak);
 }
 
-/// If only the last two rows and the gradient of the last two steps are needed, the peak memory does not grow with the
-/// number of steps.
+/// If the gradient is truncated to the last two steps, the peak memory does not grow with the number of steps.
 #[test]
 fn rows_that_nothing_reads_are_not_held() {
     let peak = |truncate: Option<usize>, steps: usize| {
@@ -446,8 +447,8 @@ fn rows_that_nothing_reads_are_not_held() {
     assert!(peak(Some(2), 60) < 20, "{}", peak(Some(2), 60));
 }
 
-/// With both loop strategies, the reported peak is at least the actual peak of a call, and less than twice the actual
-/// peak.
+/// With both loop strategies, the reported peak plus the size of the arguments is at least the actual peak of a call.
+/// The reported peak is at most twice the actual peak.
 #[test]
 fn the_planned_peak_is_that_of_a_call() {
     let graph = built("model", |g| {

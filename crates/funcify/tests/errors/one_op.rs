@@ -7,7 +7,7 @@ use funcify::error::BackendError;
 use funcify::prelude::*;
 use funcify::{HostTensor, funcify, ops};
 
-/// The reference backend without its fallback kernel.
+/// The reference backend without its fallback kernel. It supports only loops and `tanh`.
 #[derive(Clone)]
 pub(crate) struct OneOp;
 

@@ -1,5 +1,5 @@
-//! Compares linear recurrences and linear attention layers with plain scalar loops: in sequential, parallel and chunked
-//! form, and step by step. Compares their gradients with finite differences.
+//! Compares linear recurrences and linear attention layers, in sequential, parallel and chunked form, with plain scalar
+//! loops. Also checks their single-step programs, and compares their gradients with finite differences.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::stepping::{check, noise};
 
 pub(super) const F64: DType = DType::F64;
 
-/// The values of a layer's inputs, by name.
+/// The values of a layer's inputs, in order and keyed by name.
 pub(super) struct LayerInputs {
     named: HashMap<String, HostTensor>,
     arguments: Vec<HostTensor>,
@@ -95,7 +95,7 @@ fn assert_close(found: &HostTensor, expected: &[f64]) {
 }
 
 /// Checks that the layer returns the `expected` outputs and final states, in this order. Also checks its gradients and,
-/// if it has a stepper, its steps.
+/// if its number of steps is the symbol `T`, its single-step program.
 pub(super) fn assert_agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
     let numbers = build_inputs(layer, steps);
     let results = evaluate(&layer.graph, &numbers.arguments).unwrap();
@@ -326,7 +326,7 @@ fn rwkv() {
     for version in [RwkvVersion::Five, RwkvVersion::Six { mix_rank: 2, decay_rank: 3 }] {
         let layer = Rwkv { dtype: F64, version, ..Rwkv::new(features, heads) }.layer().unwrap();
         let of = build_inputs(&layer, 4);
-        // Computes x W for weights of shape `[from, to]`.
+        // Computes `x W` for a weight matrix `W` of shape `[from, to]`.
         let times = |x: &[f64], w: &[f64]| -> Vec<f64> {
             let to = w.len() / x.len();
             (0..to).map(|j| x.iter().enumerate().map(|(i, x)| x * w[i * to + j]).sum()).collect()
@@ -386,7 +386,7 @@ fn rwkv() {
 }
 
 /// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised memories
-/// times `exp(-m)`.
+/// times `exp(-m)`, where `m` is the stabiliser.
 #[test]
 fn slstm() {
     let layer = Xlstm { dtype: F64, heads: 2, ..Xlstm::new(XlstmCell::Slstm, 3, 4) }.layer().unwrap();

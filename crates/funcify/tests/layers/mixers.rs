@@ -1,5 +1,5 @@
-//! Compares the sequence mixers of published pretrained models with plain scalar loops, step by step. Compares their
-//! gradients with finite differences.
+//! Compares the sequence mixers of published pretrained models with plain scalar loops. Also checks their single-step
+//! programs, and compares their gradients with finite differences.
 
 use funcify::nn::*;
 
@@ -63,7 +63,8 @@ fn griffin() {
                     (0..size).map(|j| u[i / size * size + j] * weight[(i / size * size + j) * size + i % size]);
                 sigmoid(of_head.sum::<f64>() + of.of(&format!("rg_lru_{name}_bias"))[i])
             };
-            // The flag is 0 in the first step of a sequence and 1 in all later steps.
+            // The flag is 0 in the first step of a sequence and 1 in all later steps. Here, the input `started` is the
+            // flag of the first step.
             let going_on = if t == 0 { of.of("started")[0] } else { 1.0 };
             let y: Vec<f64> = (0..inner)
                 .map(|i| {
@@ -83,7 +84,7 @@ fn griffin() {
 }
 
 /// Compares the layer with its definition without a stabiliser. The layer's sums are the unstabilised sums times
-/// `exp(-max)`.
+/// `exp(-max)`, where `max` is the stabiliser.
 #[test]
 fn rwkv4() {
     let inner = 4;
@@ -92,7 +93,7 @@ fn rwkv4() {
     let (mut before, mut max) = (of.of("shift"), of.of("max"));
     let [mut num, mut den] =
         ["num", "den"].map(|name| of.of(name).iter().zip(&max).map(|(sum, max)| sum * max.exp()).collect::<Vec<f64>>());
-    // Checks that no divisor is near 0, which could happen because the weights have both signs.
+    // Check that no initial denominator is near 0, because the pseudorandom values have both signs.
     assert!(den.iter().all(|den| den.abs() > 0.05), "{den:?}");
     let mut ys = Vec::new();
     for x in of.rows() {
@@ -119,7 +120,7 @@ fn rwkv4() {
 }
 
 /// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised memories
-/// times `exp(-m)`.
+/// times `exp(-m)`, where `m` is the stabiliser.
 #[test]
 fn xlstm_large() {
     let (heads, dk, dv, cap) = (2, 2, 3, 0.5);

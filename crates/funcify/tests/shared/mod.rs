@@ -3,13 +3,13 @@
 
 use funcify::{Builder, Graph, Tree};
 
-/// Builds a program that must be valid.
+/// Builds a graph. Panics with the error if the program is invalid.
 #[track_caller]
 pub(crate) fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns the results of a step whose output is the next state.
+/// Returns the results of a scan step whose output is the next state.
 pub(crate) fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

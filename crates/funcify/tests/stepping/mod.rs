@@ -53,7 +53,8 @@ fn without_axis(tensor: &HostTensor, axis: usize) -> HostTensor {
     })
 }
 
-/// Runs a stepper, and compares each step's results with the results of the sequence program for the rows so far.
+/// Derives the single-step program of a sequence program, runs it, and compares each step's results with the results of
+/// the sequence program for the rows so far. Returns the single-step program.
 pub(crate) fn check(graph: &Graph) -> Stepped {
     let stepped = graph.stepped().unwrap_or_else(|error| panic!("{error}\n{graph}"));
     for made in [&stepped.start, &stepped.step] {
@@ -67,8 +68,8 @@ pub(crate) fn check(graph: &Graph) -> Stepped {
         .map(|input| noise(graph.input_type(input).dtype, &sizes(&dims(input), STEPS), 3 + input as u64))
         .collect();
     let named = |name: &str| inputs.clone().find(|input| graph.input_name(*input) == name);
-    // The inputs of the start graph: inputs that are not sequences, rows before the first step, and rows that are used
-    // only for their sizes.
+    // The start graph has three kinds of inputs: inputs that are not sequences, rows before the first step, and rows
+    // that are used only for their sizes.
     let first = |name: &str, ending: &str| {
         let input = named(name.strip_suffix(ending)?)?;
         Some((input, axis_of(&dims(input))?, sizes(&dims(input), 1)))
@@ -94,7 +95,7 @@ pub(crate) fn check(graph: &Graph) -> Stepped {
     let sequences: Vec<(usize, usize)> =
         inputs.clone().filter_map(|input| Some((input, axis_of(&dims(input))?))).collect();
     for step in 0..STEPS {
-        // The number of rows that a sequence has before the first step.
+        // Returns the number of rows that a sequence has before the first step.
         let more = |input: usize, axis: usize| {
             let before = stepped.start.inputs().iter().map(|it| stepped.start.value_name(it.value).unwrap());
             let name = format!("{}_before", graph.input_name(input));

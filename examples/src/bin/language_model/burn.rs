@@ -183,7 +183,7 @@ impl Learner for Model {
     }
 }
 
-/// A visitor that collects the parameters of a module, in order.
+/// A visitor that collects the parameters of a module, in the order of its fields.
 #[derive(Default)]
 struct Parameters(Vec<AnyTensor>);
 
@@ -193,7 +193,7 @@ impl ModuleVisitor for Parameters {
     }
 }
 
-/// Returns the name of a parameter in files, and whether files store the parameter transposed.
+/// Returns the name of a parameter in weight files, and whether these files store the parameter transposed.
 fn name(path: &[String]) -> (String, bool) {
     let name = path.join(".").replace("gamma", "weight");
     let is_turned = !name.contains(".scan.") && name.ends_with("_proj.weight");
@@ -237,7 +237,7 @@ impl ModuleVisitor for WeightCollector {
     }
 }
 
-/// A mapper that loads weights into a module by name. It derives the id of each parameter from its name, so the
+/// A mapper that loads weights into a module by name. It numbers the parameters in the order of their names, so the
 /// optimizer's saved state refers to the same parameters in every process.
 struct WeightLoader<'a> {
     weights: &'a Weights,

@@ -28,7 +28,7 @@ pub(crate) struct Model {
 struct Block {
     norm: RmsNorm,
     in_proj: Linear,
-    /// The filters, `[WINDOW, inner]`.
+    /// The filters of the convolution, `[WINDOW, inner]`.
     conv: Tensor,
     bias: Tensor,
     scan: SelectiveScan,
@@ -67,7 +67,7 @@ impl Model {
         for block in &self.blocks {
             xs = (&xs + block.forward(&xs, self.whose)?)?;
         }
-        // Candle's other implementation of this norm has no gradient.
+        // `forward_diff` has a gradient, unlike the fused kernel that `forward` uses.
         let xs = self.norm.forward_diff(&xs)?;
         Ok(Linear::new(self.embedding.embeddings().clone(), None).forward(&xs)?)
     }

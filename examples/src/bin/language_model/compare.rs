@@ -1,4 +1,4 @@
-//! Compares a training step with funcify's loop, with the framework's own loop, and in `transformers`.
+//! Compares the cost of a training step with funcify's loop, with the framework's own loop, and in `transformers`.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,14 +10,14 @@ use crate::learner::Loop;
 use crate::text::Text;
 use crate::{MEMORY, Model};
 
-/// The number of measured steps of each loop in Rust.
+/// The number of training steps to measure for each loop in Rust.
 const ROUNDS: usize = 5;
-/// The number of measured steps in Python, where steps are slow.
+/// The number of training steps to measure in Python, where a step takes longer.
 const PEER_ROUNDS: usize = 2;
 /// The Python program that trains the same model with `transformers`.
 const PEER: &str = include_str!("transformers_peer.py");
 
-/// Prints a table of median times. Training steps with the two loops alternate.
+/// Prints a table of median times and peak memory. Training steps with the two loops alternate.
 pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
     let sizes = model.sizes();
     let weights = sizes.weights(1)?;

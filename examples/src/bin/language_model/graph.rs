@@ -1,4 +1,4 @@
-//! The language model as a graph for any backend, which serving uses.
+//! The language model as a graph for any backend, used for serving.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use funcify::prelude::*;
 
 use crate::learner::{EPSILON, Sizes, TOKENS, WINDOW, Weights};
 
-/// Builds the model over a sequence. Its inputs are the embeddings of the bytes, `xs [T,B,width]`; the initial states,
-/// `state_0 [B,inner,states]` and so on; and the weights, in the order of their names. Its output is the logits
-/// `[T,B,256]`.
+/// Builds the graph of the model over a sequence of bytes. Its inputs are the embeddings of the bytes, `xs
+/// [T,B,width]`; the initial state of each layer, starting with `state_0 [B,inner,states]`; and the weights, in the
+/// order of their names. Its output is the logits `[T,B,256]`.
 pub(crate) fn language_model(sizes: Sizes, weights: &Weights) -> funcify::Result<Graph> {
     let core = SelectiveScan { batch_first: false, ..sizes.scan() }.layer()?;
     Graph::build("language_model", |g| {
@@ -53,7 +53,7 @@ fn convolve(us: Value, weight: Value, bias: Value) -> Value {
     (0..=last).fold(us.zeros_like() + bias, |sum, back| sum + shifted(back) * weight.index(0, back))
 }
 
-/// Returns all inputs of the graph except the sequence, for `streams` new streams.
+/// Returns all inputs of the graph except the sequence, for `streams` new streams, whose states are zero.
 pub(crate) fn other_inputs(sizes: Sizes, weights: &Weights, streams: usize) -> Vec<HostTensor> {
     let shape = [streams, sizes.inner(), sizes.scan().states];
     let zeros = HostTensor::from_fn(DType::F32, &shape, |_| funcify::Scalar::Float(0.0));

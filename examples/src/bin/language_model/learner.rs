@@ -1,4 +1,4 @@
-//! The parts of the language model that do not depend on a framework: sizes, weights by name, and the training trait.
+//! The parts of the language model that do not depend on a framework: sizes, weights, and the training trait.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,8 @@ use rand::{Rng, SeedableRng};
 
 use crate::text::Batch;
 
-/// Weights by name, in PyTorch's layout, where the weight of a linear map is `[outputs, inputs]`. Files have this
-/// layout in both frameworks.
+/// Weights keyed by name, in PyTorch's layout, where the weight of a linear map is `[outputs, inputs]`. Both frameworks
+/// write files in this layout.
 pub(crate) type Weights = BTreeMap<String, HostTensor>;
 
 /// The number of tokens. A token is a byte.
@@ -26,7 +26,7 @@ pub(crate) const EPSILON: f64 = 1e-5;
 pub(crate) enum Loop {
     /// funcify's layer, which is a single op of the framework's autodiff.
     Plugin,
-    /// A loop over the framework's ops, whose autodiff records every op of every step.
+    /// A loop written with the framework's ops. The framework's autodiff records every op of every step.
     Own,
 }
 
@@ -91,7 +91,7 @@ impl Sizes {
     }
 }
 
-/// A model that AdamW trains.
+/// A language model with an AdamW optimizer.
 pub(crate) trait Learner {
     /// Trains on a batch with this learning rate. Returns the loss before the update, in nats per byte.
     fn step(&mut self, batch: &Batch, rate: f64) -> Result<f64>;
@@ -104,9 +104,9 @@ pub(crate) trait Learner {
 
     fn weights(&self) -> Result<Weights>;
 
-    /// Saves the optimizer's state.
+    /// Saves the optimizer's state to a file.
     fn save_optimizer(&self, path: &Path) -> Result<()>;
 
-    /// Restores the optimizer's state.
+    /// Restores the optimizer's state from a file.
     fn load_optimizer(&mut self, path: &Path) -> Result<()>;
 }

@@ -26,7 +26,7 @@ use peak_alloc::PeakAlloc;
 use crate::learner::{Learner, Loop, Sizes, Weights};
 use crate::text::Text;
 
-/// Counts the allocated bytes that `compare` reports.
+/// The global allocator, which counts the bytes that `compare` reports.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
@@ -39,7 +39,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train with checkpoints from which training resumes exactly, and plot the losses.
+    /// Train, save checkpoints from which training resumes exactly, and plot the losses.
     Train {
         #[command(flatten)]
         model: Model,
@@ -70,7 +70,7 @@ enum Command {
     Serve {
         #[command(flatten)]
         model: Model,
-        /// The maximum length of an answer in bytes. An answer also ends before a newline.
+        /// The maximum length of an answer in bytes. An answer also ends at the first newline.
         #[arg(long, default_value_t = 60)]
         bytes: usize,
         /// The maximum number of lines to serve at once.
@@ -88,7 +88,7 @@ enum Command {
     },
 }
 
-/// The selected model and framework.
+/// The options that select the framework, the model's size and the folder for checkpoints.
 #[derive(clap::Args, Clone)]
 struct Model {
     #[arg(long, value_enum, default_value_t = Framework::Candle)]
@@ -131,7 +131,8 @@ impl Model {
 }
 
 fn main() -> Result<()> {
-    // A handwritten loop records a graph as deep as its sequence is long, and Candle frees such graphs recursively.
+    // This thread needs a large stack: a handwritten loop records a graph as deep as its sequence is long, and Candle
+    // frees such a graph recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| run(Arguments::parse().command))?;
     all.join().map_err(|_| anyhow::anyhow!("it panicked"))?
 }

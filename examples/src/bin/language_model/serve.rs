@@ -13,14 +13,14 @@ use crate::graph::{features, language_model, other_inputs};
 use crate::learner::{Sizes, TOKENS, Weights};
 use crate::{Framework, Model};
 
-/// The stepper of the model, with the current streams.
+/// The stepper of the model, and the weights, which contain the embedding of each byte.
 struct ServedModel<B: Backend> {
     stepper: Stepper<B>,
     weights: Weights,
 }
 
 impl<B: Backend> ServedModel<B> {
-    /// Builds the stepper, without streams.
+    /// Builds the stepper of the model. At first, it has no streams.
     fn new(sizes: Sizes, weights: Weights, backend: &B) -> Result<Self> {
         let graph = language_model(sizes, &weights)?;
         let mut stepper = Stepper::with_host(&graph, backend, &other_inputs(sizes, &weights, 1))?;
@@ -160,8 +160,8 @@ mod tests {
     use crate::learner::{Learner, Loop};
     use crate::text::Text;
 
-    /// Compares the logits of a batch: from both frameworks, each with funcify's loop and with its own loop; from the
-    /// sequence graph; and from the stepper.
+    /// Checks that the logits of a batch agree in both frameworks, with funcify's loop and with the framework's own,
+    /// and in the sequence graph. Also checks that the stepper predicts the same bytes as the graph.
     #[test]
     fn what_is_served_is_what_was_trained() {
         let sizes = Sizes::TINY;

@@ -13,7 +13,7 @@ use crate::Model;
 use crate::learner::{Loop, Weights};
 use crate::text::Text;
 
-/// The file names of a checkpoint.
+/// The name of the checkpoint file that contains the weights.
 pub(crate) const WEIGHTS: &str = "weights.safetensors";
 const OPTIMIZER: &str = "optimizer";
 const PROGRESS: &str = "progress.safetensors";
@@ -27,8 +27,8 @@ pub(crate) struct Options {
     /// Interrupt training after this many steps.
     #[arg(long)]
     until: Option<usize>,
-    /// The peak learning rate. The schedule is a linear warmup over the first 5 % of the steps, with a cosine decay to
-    /// a tenth.
+    /// The peak learning rate. The schedule is a linear warmup over the first 5 % of the steps, and a cosine decay to a
+    /// tenth of the peak.
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
     /// The number of steps between checkpoints.
@@ -57,7 +57,7 @@ impl Options {
 pub(crate) struct Progress {
     /// The training loss of each step.
     losses: Vec<f64>,
-    /// Validation losses, each with the number of steps before it.
+    /// The validation losses, each with the number of training steps before it.
     validation: Vec<(usize, f64)>,
 }
 

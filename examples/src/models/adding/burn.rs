@@ -104,20 +104,21 @@ impl S5Parameters {
         })
     }
 
-    /// Discretises the layer with a zero-order hold. Returns Λ̄ `[1,P]` and B̄ `[H,P]`.
+    /// Discretises the layer with a zero-order hold. Returns the discrete eigenvalues Λ̄, `[1,P]`, and the discrete
+    /// input matrix B̄, `[H,P]`.
     fn discretise(&self) -> (Complex, Complex) {
         let step = self.log_step.clone().exp();
         let (re, im) = self.lambda.clone();
         let (decay, angle) = ((re.clone() * step.clone()).exp(), im.clone() * step);
         let rate = (decay.clone() * angle.clone().cos(), decay * angle.sin());
-        // (Λ̄ - 1) / Λ
+        // The gain is (Λ̄ - 1) / Λ.
         let norm = re.clone().square() + im.clone().square();
         let gain = multiply((rate.0.clone() - 1.0, rate.1.clone()), (re / norm.clone(), -im / norm));
         let b = multiply(gain, parts(self.b.clone()));
         (rate, b)
     }
 
-    /// Computes `2 Re(C x) + D u`.
+    /// Computes the output `2 Re(C x) + D u` from the state `x` and the input `u`.
     fn output(self, x: Complex, u: Tensor<2>) -> Tensor<2> {
         let c = parts(self.c);
         (x.0.matmul(c.0) - x.1.matmul(c.1)) * 2.0 + u * self.d.unsqueeze()
@@ -135,7 +136,7 @@ fn multiply(a: Complex, b: Complex) -> Complex {
     (re, a.0 * b.1 + a.1 * b.0)
 }
 
-/// A visitor that collects the parameters of a module, in order.
+/// A visitor that collects the parameters of a module, in the order of its fields.
 #[derive(Default)]
 struct Parameters(Vec<AnyTensor>);
 

@@ -90,13 +90,14 @@ impl S5Parameters {
         Ok(S5Parameters { lambda, b, c, d, log_step: vb.get((p, 1), "log_step")? })
     }
 
-    /// Discretises the layer with a zero-order hold. Returns Λ̄ `[P]` and B̄ `[H,P]`.
+    /// Discretises the layer with a zero-order hold. Returns the discrete eigenvalues Λ̄, `[P]`, and the discrete input
+    /// matrix B̄, `[H,P]`.
     fn discretise(&self) -> candle_core::Result<(Complex, Complex)> {
         let step = self.log_step.squeeze(1)?.exp()?;
         let decay = (&self.lambda.0 * &step)?.exp()?;
         let angle = (&self.lambda.1 * &step)?;
         let rate = ((&decay * angle.cos()?)?, (&decay * angle.sin()?)?);
-        // (Λ̄ - 1) / Λ
+        // The gain is (Λ̄ - 1) / Λ.
         let norm = (self.lambda.0.sqr()? + self.lambda.1.sqr()?)?;
         let conjugate = ((&self.lambda.0 / &norm)?, (&self.lambda.1 / &norm)?.neg()?);
         let gain = multiply(&((&rate.0 - 1.0)?, rate.1.clone()), &conjugate)?;
@@ -104,7 +105,7 @@ impl S5Parameters {
         Ok((rate, b))
     }
 
-    /// Computes `2 Re(C x) + D u`.
+    /// Computes the output `2 Re(C x) + D u` from the state `x` and the input `u`.
     fn output(&self, x: &Complex, u: &Tensor) -> candle_core::Result<Tensor> {
         let c = parts(&self.c.transpose(0, 1)?)?;
         let seen = (x.0.matmul(&c.0)? - x.1.matmul(&c.1)?)?;

@@ -1,4 +1,4 @@
-//! The adding problem over a thousand steps, with S5. It requires a memory that spans the whole sequence.
+//! The adding problem over a thousand steps, with S5. The problem requires a memory that spans the whole sequence.
 //!
 //! Each row of a sequence contains a number between 0 and 1 and a marker. Two of the markers are 1, one in each half of
 //! the sequence; the others are 0. The answer is the sum of the two marked numbers. Always answering 1 has a mean
@@ -20,7 +20,8 @@ use rand::{Rng, SeedableRng};
 use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
-/// The mean squared error of always answering 1, which is twice the variance of a number between 0 and 1.
+/// The mean squared error of always answering 1, which is twice the variance of a uniform random number between 0 and
+/// 1.
 const CONSTANT_ANSWER: f64 = 1.0 / 6.0;
 /// The maximum error of a correct answer (Hochreiter and Schmidhuber 1997).
 const MAX_RIGHT_ERROR: f32 = 0.04;

@@ -19,8 +19,9 @@ use crate::training::{Loop, Training};
 #[derive(Module, Debug)]
 pub(super) struct Reader {
     embedding: Embedding,
-    /// The linear map from a letter to the four gates. `hidden` is the linear map from the hidden state.
+    /// The linear map from the embedding of a letter to the four gates.
     input: Linear,
+    /// The linear map from the hidden state to the four gates.
     hidden: Linear,
     head: Linear,
 }
@@ -74,7 +75,7 @@ impl Reader {
         }
     }
 
-    /// Runs one step on a token `[1]`. Returns the logits of the next letter, and the state.
+    /// Runs one step on a token `[1]`. Returns the logits of the next letter, and the new state.
     fn step(&self, token: Tensor<1, Int>, state: LstmState<2>) -> (Tensor<2>, LstmState<2>) {
         let x = self.input.forward(self.embedding.forward(token.unsqueeze()));
         let state = cell(&self.hidden, state, x.squeeze_dim(1));

@@ -42,7 +42,7 @@ impl Model {
         Ok(Model { embedding, lstm, own, head, adam, stream, whose, device: device.clone() })
     }
 
-    /// Builds the graph of one step, which applies the layer's graph.
+    /// Builds the graph of one step of the model, which applies the graph of `lstm` to a single token.
     fn step(&self) -> funcify::Result<Graph> {
         let (lstm, hidden) = (self.lstm.graph(), self.stream.sizes.hidden);
         Graph::build("step", |g| {

@@ -24,7 +24,7 @@ use crate::{Framework, Run};
 const LETTERS: &str = "0123456789+=\n";
 /// The token that ends a line.
 const END: u32 = LETTERS.len() as u32 - 1;
-/// The maximum number of letters of an answer.
+/// The maximum number of letters in an answer.
 const MAX_LETTERS: usize = 12;
 /// The number of features per letter.
 const FEATURES: usize = 16;
@@ -178,7 +178,7 @@ trait Calculator: Training {
     fn answer_function(&self) -> Result<impl Fn(&[u32]) -> Result<Answer>>;
 
     /// Runs a step with the framework's own ops. Starts from zeros if `state` is `None`. Returns the most likely next
-    /// token.
+    /// token, and the new state.
     fn read(&self, token: u32, state: Option<Self::State>) -> Result<(u32, Self::State)>;
 }
 

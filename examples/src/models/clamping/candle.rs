@@ -58,8 +58,8 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
     residuals.sqr()?.mean_all()
 }
 
-/// Computes the same results as the graph, but reads the loss on the host and branches with `if`. Returns the loss, and
-/// whether values were clamped because the loss was not finite.
+/// Computes the same results as the graph of `guarded_loss`, but reads the loss on the host and branches with `if`.
+/// Returns the loss, and whether values were clamped because the loss was not finite.
 fn own_guarded_loss(operands: &Operands) -> CandleResult<(Tensor, bool)> {
     let plain = loss(&residuals(operands, identity)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {

@@ -37,7 +37,7 @@ const LENGTH: f64 = 12.0;
 const NOISE: f32 = 0.3;
 /// The number of readings in a batch.
 const BATCH: usize = 64;
-/// The probability that a time is in milliseconds. Also the probability that a reading failed.
+/// The probability that a time is in milliseconds, and also the probability that a reading failed.
 const INVALID: f64 = 1.0 / 400.0;
 /// The maximum reading: a millilitre holds at most `e^30` bacteria.
 const MAX_READING: f64 = 30.0;
@@ -48,7 +48,7 @@ enum Guard {
     Nothing,
     /// Replaces each residual that is not finite.
     Where,
-    /// Takes another branch for a batch with residuals that are not finite.
+    /// Runs the clamping branch of a `cond` for a batch with residuals that are not finite.
     Cond,
 }
 
@@ -83,8 +83,8 @@ impl Readings {
     }
 }
 
-/// Builds the graph of a batch's loss. If a residual is not finite, the graph clamps values and its second output is
-/// true. Its inputs are the weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
+/// Builds the graph of a batch's loss. If a residual is not finite, the graph clamps values and sets its second output
+/// to true. Its inputs are the weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
 fn guarded_loss() -> funcify::Result<Graph> {
     Graph::build("guarded", |g| {
         let weights = g.input("weights", TensorType::new(DType::F32, [4]));
@@ -134,7 +134,8 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     let (all, as_they_are) = (losses.len(), losses.len() - clamped);
     println!("  of {all} batches, {as_they_are} were computed unchanged and {clamped} clamped");
     ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
-    // The loss of a single batch is not meaningful if it was clamped, so the median of the last losses is used.
+    // The loss of a single batch is not meaningful if its values were clamped, so the median of the last losses is
+    // used.
     let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();
     last.sort_by(f64::total_cmp);
     let noise = f64::from(NOISE * NOISE);
@@ -151,8 +152,8 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     Ok(())
 }
 
-/// Trains until all weights are NaN. Returns the number of the last step (starting at 1), its loss, and the loss after
-/// it.
+/// Trains until all weights are NaN. Returns the number of the last step (starting at 1), its loss, and the loss of the
+/// step after it.
 fn train_until_nan<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
     for step in 1..=100 {
         let loss = model.step(0.05)?;

@@ -1,6 +1,6 @@
 //! The model in Burn: a `scan` over chunks, whose closure accumulates Burn's own cross-entropy.
 //!
-//! If the loss is written as a graph (`funcify_burn::Differentiable`), it needs the same memory, and less time on
+//! A loss that is written as a graph (`funcify_burn::Differentiable`) needs the same memory, and takes less time on
 //! ndarray.
 
 use anyhow::Result;
@@ -48,7 +48,8 @@ impl Model {
         Ok(Model { adam: Adam::new(network), text: Text::new(sizes)?, whose, device: device.clone().autodiff() })
     }
 
-    /// Computes the loss from the embeddings of the tokens and from the tokens' successors.
+    /// Computes the loss chunk by chunk, from the embeddings of the tokens, `[tokens, W]`, and from the tokens'
+    /// successors.
     fn in_chunks(&self, xs: Tensor<2>, next: Tensor<1, Int>) -> funcify::Result<Tensor<1>> {
         let Sizes { tokens, width, chunk, .. } = self.text.sizes;
         let count = tokens / chunk;

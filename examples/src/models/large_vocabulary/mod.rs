@@ -5,7 +5,8 @@
 //! loss, only one chunk of logits exists at a time, and the backward pass recomputes it. Wijmans et al., Cut Your
 //! Losses in Large-Vocabulary Language Models (2024), do the same for blocks inside a kernel.
 //!
-//! The current token is drawn from Zipf's law, and a random permutation of the vocabulary maps it to the next token.
+//! The current token is drawn from a Zipf distribution, and a random permutation of the vocabulary maps it to the next
+//! token.
 
 mod burn;
 mod candle;
@@ -19,7 +20,7 @@ use rand_distr::Zipf;
 use crate::training::{Cost, Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
-/// The exponent of Zipf's law.
+/// The exponent of the Zipf distribution.
 const EXPONENT: f64 = 1.0;
 
 /// The sizes of the model and of its batches.

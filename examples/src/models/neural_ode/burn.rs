@@ -46,7 +46,7 @@ impl Network {
         x + (first + (second + third) * 2.0 + fourth) * (step / 6.0)
     }
 
-    /// Returns the point after each step, `[T,B,2]`.
+    /// Integrates from `start`. Returns the point after each step, `[T,B,2]`.
     fn integrate(&self, start: Tensor<2>, step: f64, steps: usize) -> Result<Tensor<3>> {
         let (_, trajectory) = Scan::new().length(steps).run(self, start, (), |network, x, ()| {
             let next = network.runge_kutta(x, step);

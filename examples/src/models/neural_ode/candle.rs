@@ -44,8 +44,8 @@ impl Network {
     }
 }
 
-/// Builds the graph that integrates from a start `[B,2]`. Its output is the point after each step, `[T,B,2]`. The
-/// network's weights are inputs, in Candle's layout.
+/// Builds the graph that integrates the vector field from start points `[B,2]`. Its output is the point after each
+/// step, `[T,B,2]`. The network's weights are inputs, in Candle's layout.
 fn integrator(hidden: usize, step: f64, steps: usize) -> funcify::Result<Graph> {
     Graph::build("integrator", |g| {
         let start = g.input("start", "f32[B,2]");
@@ -78,7 +78,7 @@ impl Model {
         Ok(Model { network, integrator, adam, segments: Segments::new(sizes), whose, device: device.clone() })
     }
 
-    /// Returns the point after each step, `[T,B,2]`.
+    /// Integrates from `start`. Returns the point after each step, `[T,B,2]`.
     fn integrate(&self, integrator: &Differentiable, start: &Tensor) -> candle_core::Result<Tensor> {
         let layers = [&self.network.hidden, &self.network.slope];
         let weights = layers.into_iter().flat_map(|layer| [Some(layer.weight()), layer.bias()]).flatten();

@@ -125,7 +125,8 @@ fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     Ok(())
 }
 
-/// Returns the largest distance between the points of a trajectory, `[T,2]`, and the true solution after its start.
+/// Returns the largest distance between the points of a trajectory, `[T,2]`, and the true solution. `truth` also
+/// contains the start point, which is skipped.
 fn largest_distance(trajectory: &[f32], truth: &[[f64; 2]]) -> f64 {
     let distance = |(point, [x, y]): (&[f32], &[f64; 2])| (f64::from(point[0]) - x).hypot(f64::from(point[1]) - y);
     let distances = trajectory.chunks_exact(2).zip(&truth[1..]).map(distance);

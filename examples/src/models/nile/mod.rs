@@ -3,7 +3,7 @@
 //! The level follows a random walk and is observed with noise: `y_t = level_t + ε_t`, `level_{t+1} = level_t + η_t`.
 //! The Kalman filter computes the likelihood of the two variances, in a scan over the years. The initial level is
 //! unknown (a diffuse prior), so the filter starts at the first flow. Durbin and Koopman, Time Series Analysis by State
-//! Space Methods, 2nd edition (2012), estimate 15099 and 1469.1 (section 2.10.3).
+//! Space Methods, 2nd edition (2012), estimate the variances of ε and η as 15099 and 1469.1 (section 2.10.3).
 
 mod burn;
 mod candle;
@@ -82,7 +82,7 @@ fn fit<M: LocalLevel>(run: &Run, model: impl Fn(Loop) -> Result<M>) -> Result<()
     Ok(())
 }
 
-/// Computes the standard errors of the log-variances, from the inverse Hessian of the same graph.
+/// Computes the standard errors of the log-variances, from the inverse of the Hessian of the negative log-likelihood.
 fn standard_errors(logarithms: [f64; 2]) -> Result<[f64; 2]> {
     let hessian = likelihood(DType::F64)?.hessian("log_variances", funcify::GradOptions::new())?;
     let hessian = Function::compile(&hessian, &Candle::cpu())?;

@@ -1,4 +1,4 @@
-//! Checks shared by the tests of Mamba and Mamba-2. The library's models run token by token.
+//! Checks shared by the tests of Mamba and Mamba-2. The models of candle-transformers (the library) run token by token.
 
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 use funcify_model_tests::{Weights, assert_close, next_token_loss, tokens};
@@ -22,8 +22,8 @@ pub(crate) fn library_state() -> library::State {
     library::State::new(LIBRARY_BATCH, &library_config(), DType::F32, &Device::Cpu).unwrap()
 }
 
-/// Checks prompts of these lengths, each followed by three more tokens. Calls `check` with the library's model, the
-/// prompt and the prompt's logits.
+/// Compares our model with the library's on prompts of these lengths, each followed by three more tokens. Calls `check`
+/// with the library's model, the prompt and the prompt's logits.
 pub(crate) fn check_prompts(lengths: &[usize], check: impl Fn(&library::Model, &Tensor, &Tensor)) {
     let weights = weights(DType::F32);
     let theirs = library::Model::new(&library_config(), weights.file()).unwrap();

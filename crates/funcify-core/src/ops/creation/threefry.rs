@@ -1,9 +1,9 @@
 //! `threefry`: random bits from a key and a counter, the same on every backend.
 //!
-//! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
-//! Element `i` of the result, in row-major order, comes from the block for `counter + i`. With a counter of zero, the
-//! bits therefore equal the bits that JAX generates with `jax_threefry_partitionable` (JAX's default). User programs
-//! call [`random`](crate::random) instead.
+//! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011). It
+//! computes a block of two random words from a key and a counter. Element `i` of the result, in row-major order, comes
+//! from the block for `counter + i`. With a counter of zero, the bits therefore equal the bits that JAX generates with
+//! `jax_threefry_partitionable` (JAX's default). User programs call [`random`](crate::random) instead.
 
 use std::iter;
 
@@ -16,7 +16,7 @@ use crate::ops::rules::*;
 pub struct Threefry {
     /// The shape of the random bits for each key.
     pub shape: Shape,
-    /// The output for each block.
+    /// The words that the op returns for each block.
     pub words: Words,
 }
 
@@ -110,7 +110,7 @@ pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Wo
 }
 
 /// Computes `N` blocks for a key, starting at the counter `first`. Returns the first words of all blocks, and then the
-/// second words. A block is the counter, as two words, encrypted with the key.
+/// second words. A block is its counter, split into two words and encrypted with the key.
 fn threefry_blocks<const N: usize>(key: [u32; 2], first: u64) -> [[u32; N]; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: u32 = 0x1bd1_1bda;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::ops::testing::{check_op, eval_op, rejects};
 
-    /// Checks the test vectors of Random123 (`kat_vectors`).
+    /// Checks blocks against the test vectors of Random123 (`kat_vectors`).
     #[test]
     fn known_answers() {
         assert_eq!(threefry_blocks([0, 0], 0), [[0x6b20_0159], [0x99ba_4efe]]);

@@ -88,13 +88,15 @@ pub fn shift_right_logical(value: impl Into<i64>, amount: impl Into<i64>, bits: 
     shift_amount(amount.into(), bits).map_or(0, |amount| (unsigned(value.into(), bits) >> amount) as i64)
 }
 
-/// Counts the one bits of an element of `bits` bits. Backends call this function too.
+/// Returns the number of ones in the binary representation of an element of `bits` bits. Backends call this function
+/// too.
 #[doc(hidden)]
 pub fn popcount(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).count_ones())
 }
 
-/// Counts the leading zero bits of an element of `bits` bits. Backends call this function too.
+/// Returns the number of leading zeros in the binary representation of an element of `bits` bits. Backends call this
+/// function too.
 #[doc(hidden)]
 pub fn count_leading_zeros(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).leading_zeros() - (u64::BITS - bits))

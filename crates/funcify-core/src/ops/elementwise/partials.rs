@@ -1,6 +1,6 @@
-//! The partial derivatives of the elementwise ops, used in forward and reverse mode. Each function returns `t` times
-//! the derivative of the result with respect to one operand. `t` may be a tangent or a cotangent, because the Jacobian
-//! of an elementwise op is diagonal.
+//! The partial derivatives of the elementwise ops, used in forward and reverse mode. `unary` and `binary` return `t`
+//! times the derivative of the result with respect to one operand. `t` may be a tangent or a cotangent, because the
+//! Jacobian of an elementwise op is diagonal.
 //!
 //! At points where an op is not differentiable, the functions return a conventional value: see the tables of
 //! `numerics.md` in the documentation of [`super`]. Higher-order derivatives differentiate the rules themselves. A rule
@@ -49,7 +49,7 @@ fn binary_passes(op: Binary) -> Passes {
     }
 }
 
-/// Returns `t` times the derivative of `y = op(x)` with respect to `x`, or `None` if no derivative passes.
+/// Returns `t` times the derivative of `y = op(x)` with respect to `x`, or `None` if no derivative passes through `op`.
 pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<Value> {
     let product = match op {
         Unary::Neg => -t,
@@ -96,7 +96,7 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
 }
 
 /// Returns `t` times the derivative of `z = op(x, y)` with respect to the given operand, or `None` if no derivative
-/// passes.
+/// passes through `op`.
 pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: Value, t: Value) -> Option<Value> {
     let first = operand == 0;
     let product = match op {
@@ -112,8 +112,8 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Max => derivative_of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
         Binary::Min => derivative_of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
-            // At x = 0 and y >= 1, the derivative of this product with respect to `y` is 0 or infinite, so the gradient
-            // is stopped. The selections with `is_one` avoid `0 * 0^-1` at (0, 0).
+            // At x = 0 and y >= 1, the derivative of this product with respect to `y` is 0 or infinite, so
+            // `stop_gradient` is applied to `y`. The selections with `is_one` avoid `0 * 0^-1` at (0, 0).
             let is_zero = x.eq(0.0);
             let is_one = is_zero & y.eq(0.0);
             let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);

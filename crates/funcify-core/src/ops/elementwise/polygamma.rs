@@ -17,7 +17,7 @@ pub struct Polygamma {
 op_text!("polygamma" => Polygamma { order });
 
 impl Polygamma {
-    /// Returns `t` times the derivative with respect to `x`.
+    /// Returns `t` times the derivative of the result with respect to `x`.
     fn partial(self, x: Value, t: Value) -> Value {
         t * x.polygamma(self.order + 1)
     }

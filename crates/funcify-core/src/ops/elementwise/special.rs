@@ -2,7 +2,7 @@
 //! the kernels.
 //!
 //! `libm` (a Rust port of the C library of musl and FreeBSD) provides most of these functions, accurate to a few ulps.
-//! The inverse error function and the digamma function are rational approximations from the literature.
+//! The inverse error function and the digamma function use rational approximations from the literature.
 
 use half::{bf16, f16};
 
@@ -164,7 +164,7 @@ pub fn digamma(x: f64) -> f64 {
     result + from_root * (0.995_581_626_892_089_8 + ratio)
 }
 
-/// Computes the derivative of [`digamma`] of the given order. Order 0 is digamma itself, and order 1 is the trigamma
+/// Computes the derivative of the given order of [`digamma`]. Order 0 is digamma itself, and order 1 is the trigamma
 /// function. At zero and the negative integers, the result is infinite if the order is odd, because the limits from
 /// both sides agree. It is NaN if the order is even, as in XLA. At -inf, the result is NaN.
 ///
@@ -185,14 +185,15 @@ pub fn polygamma(order: usize, x: f64) -> f64 {
     if x > 0.0 {
         return if is_odd { zeta_sum(order, x) } else { -zeta_sum(order, x) };
     }
-    // The first term of the reflection formula, (-1)^n psi(n, 1 - x), is -zeta_sum.
+    // For order n, the first term of the reflection formula, (-1)^n psi(n, 1 - x), is -zeta_sum.
     -zeta_sum(order, 1.0 - x) - std::f64::consts::PI * derivative_of_cotangent(order, x)
 }
 
 /// The highest supported order of [`polygamma`].
 pub const POLYGAMMA_ORDERS: usize = 100;
 
-/// Computes n! times the sum of 1 / (x + k)^(n + 1) for all k >= 0. This is |psi(n, x)| for x > 0.
+/// Computes n! times the sum of 1 / (x + k)^(n + 1) over all k >= 0, where n is the order. This is |psi(n, x)| for x >
+/// 0.
 fn zeta_sum(order: usize, x: f64) -> f64 {
     let n = order as f64;
     // Beyond this point, 8 terms of the asymptotic series suffice.
@@ -211,8 +212,8 @@ fn zeta_sum(order: usize, x: f64) -> f64 {
     (0..steps).rev().fold(scale * sum, |sum, step| sum + term(x + step as f64))
 }
 
-/// Computes the derivative of cot(pi x) of the given order. This is pi^n times a polynomial in c = cot(pi x), because
-/// c' = -pi (1 + c^2). All terms of the polynomial have the same sign.
+/// Computes the derivative of the given order of cot(pi x). The derivative of order n is pi^n times a polynomial in c =
+/// cot(pi x), because c' = -pi (1 + c^2). All terms of the polynomial have the same sign.
 fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
     let pi = std::f64::consts::PI;
     let fraction = x - x.round();
@@ -334,7 +335,7 @@ const UNIT: ([f64; 6], [f64; 7]) = (
     ],
 );
 
-/// The coefficients B(2k) / 2k of the asymptotic series, with Bernoulli numbers B.
+/// The coefficients B(2k) / 2k of the asymptotic series of digamma, where B(i) are the Bernoulli numbers.
 const ASYMPTOTIC: [f64; 8] = [
     1.0 / 12.0,
     -1.0 / 120.0,
@@ -364,7 +365,7 @@ mod tests {
         }
     }
 
-    /// Checks all pairs of a few numbers, including zeros of both signs and NaN.
+    /// Checks the extrema of all pairs of a few numbers, including zeros of both signs and NaN.
     #[test]
     fn zeros_have_an_order_in_extremes() {
         let numbers = [f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, f64::INFINITY];
@@ -400,7 +401,8 @@ mod tests {
         same(a.larger(b).into(), a.smaller(b).into());
     }
 
-    /// The expected values were computed with mpmath to 60 digits. Subnormal numbers have fewer digits.
+    /// The expected values were computed with mpmath to 60 digits. Subnormal results have fewer significant digits, so
+    /// their tolerance is larger.
     #[test]
     fn sigmoids_of_all_sizes() {
         let values = [
@@ -529,7 +531,7 @@ mod tests {
         check(|x| polygamma(4, x), &fourth);
         let tenth = [(1.5, -42108.85876897549), (-0.625, -175323804627.6114), (20.0, -4.5103770549818434e-08)];
         check(|x| polygamma(10, x), &tenth);
-        // A power of about 50 amplifies rounding errors, so the tolerance is larger.
+        // Raising a number to a power of about 50 amplifies rounding errors, so the tolerance is larger.
         let fiftieth = [
             (1.5, -3.179952703565868e+55),
             (-0.625, -1.6124275813334218e+86),

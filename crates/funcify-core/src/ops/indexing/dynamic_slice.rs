@@ -1,4 +1,4 @@
-//! `dynamic_slice`: reads a slice of one axis whose start is known only at run time.
+//! `dynamic_slice`: reads a slice along one axis, starting at an index that is known only at run time.
 //!
 //! As in StableHLO, the start is clamped so that the slice lies within the axis, and no index is out of range.
 

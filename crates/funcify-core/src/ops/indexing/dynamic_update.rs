@@ -1,4 +1,4 @@
-//! `dynamic_update`: replaces a slice of one axis whose start is known only at run time.
+//! `dynamic_update`: replaces a slice along one axis, starting at an index that is known only at run time.
 //!
 //! As in StableHLO, the start is clamped so that the slice lies within the axis.
 
@@ -10,7 +10,7 @@ use crate::value::{self, iota};
 /// for the size of `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicUpdate {
-    /// The axis of the replaced slice.
+    /// The axis along which the slice is replaced.
     pub axis: usize,
 }
 

@@ -63,7 +63,7 @@ pub(in crate::ops) fn check_along(at: &Place, axis: usize, x: &TensorType, indic
     Ok(())
 }
 
-/// Converts indices to i64 and clamps them to the range of an axis of this size.
+/// Converts indices to i64 and clamps them to the range of an axis of `size` elements.
 pub(in crate::ops) fn clamped(indices: Value, size: &Dim) -> Value {
     let last = value::size(size.clone() - 1, DType::I64);
     indices.cast(DType::I64).minimum(last).maximum(0)

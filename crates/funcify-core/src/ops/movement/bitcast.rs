@@ -15,7 +15,7 @@ pub struct Bitcast {
 op_text!("bitcast" => Bitcast { dtype });
 
 impl Bitcast {
-    /// Returns `true` if the dtype stays the same, so that derivatives pass through the op.
+    /// Returns `true` if the dtype stays the same. In this case, derivatives pass through the op.
     fn is_identity(self, operand: Value) -> bool {
         operand.dtype() == self.dtype
     }

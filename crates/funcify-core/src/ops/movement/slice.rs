@@ -4,7 +4,7 @@ use crate::ops::gather_along;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
 
-/// A slice of one axis. If the step is not 1, the bounds must be constants, not symbols.
+/// A slice of one axis. If the step is not 1, the length `limit - start` must be a constant.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The axis to slice.

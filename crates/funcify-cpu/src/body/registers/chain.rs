@@ -16,7 +16,8 @@ pub(in super::super) fn chain(ops: &mut [RegisterOp]) {
     }
 }
 
-/// Returns the form of `op` that reads the previous result directly instead of from register `last`.
+/// Returns the form of `op` that reads the previous result directly instead of from register `last`, or `None` if there
+/// is no such form.
 fn chained(op: RegisterOp, last: u8) -> Option<RegisterOp> {
     let RegisterOp { verb, to, from: [a, b, c] } = op;
     let chained = |verb, from: [u8; 2]| Some(RegisterOp { verb, to, from: [from[0], from[1], 0] });

@@ -12,8 +12,9 @@ use funcify_body::float::Float;
 const MAX_WRITTEN_VECTORS: usize = 512;
 /// The maximum number of vectors that an iteration may compute, including the terms of products.
 const MAX_COMPUTED_VECTORS: usize = 1024;
-/// The estimated cost, in nanoseconds, of a simple register op, and of one that calls a math function.
+/// The estimated time of a register op that does not call a math function, in nanoseconds.
 const NS_PER_REGISTER_OP: f64 = 2.0;
+/// The estimated time of a register op that calls a math function, in nanoseconds.
 const NS_PER_FUNCTION: f64 = 7.0;
 /// The minimum trip count for which loading registers pays off.
 const MIN_ITERATIONS: usize = 4;
@@ -61,7 +62,7 @@ pub(in super::super) struct Slicer<'r> {
 }
 
 impl Slicer<'_> {
-    /// Returns the pieces of an operand, row by row.
+    /// Divides an operand into pieces of at most one vector, row by row.
     fn pieces(self, operand: &Operand, rows: usize, lanes: usize) -> Vec<Piece> {
         let start = operand.unit * self.regions[operand.region].pitch + operand.offset;
         let piece = |at, len| Piece { region: operand.region, at, steps: operand.steps, len };
@@ -128,7 +129,7 @@ impl Slicer<'_> {
                 return None;
             }
         }
-        // The first and last elements that a piece covers over all iterations.
+        // Returns the first and the last element that a piece covers over all iterations.
         let reach = |piece: &Piece| {
             let pitch = self.regions[piece.region].pitch as isize;
             let mut ends = [piece.at as isize, (piece.at + piece.len - 1) as isize];
@@ -157,7 +158,8 @@ impl Slicer<'_> {
     }
 }
 
-/// Builds register code.
+/// Builds register code. Its methods return `None` for instructions that register code does not support, and if there
+/// are not enough registers.
 struct Lowering<'r, T> {
     slicer: Slicer<'r>,
     level: usize,
@@ -240,9 +242,9 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.code.ops.push(RegisterOp { verb, to, from });
     }
 
-    /// Writes the result of a verb to a piece. If the piece moves, it is stored to memory, and all other loaded pieces
-    /// of its region become stale. If the piece's register held another loaded piece, that piece becomes stale too
-    /// (order-c4 of the planner). Stale pieces are loaded again when they are read.
+    /// Emits an op that writes the result of a verb to a piece. If the piece moves, it is stored to memory, and all
+    /// other loaded pieces of its region become stale. If the piece's register held another loaded piece, that piece
+    /// becomes stale too (order-c4 of the planner). Stale pieces are loaded again when they are read.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;
         let register = match self.resident.get(&to) {
@@ -310,7 +312,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds all rows into a single row, one vector of lanes at a time.
+    /// Emits ops that fold all rows into a single row, one vector of lanes at a time.
     fn fold_rows(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
@@ -334,7 +336,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds the lanes of each row into one element: first within each vector, and then across vectors.
+    /// Emits ops that fold the lanes of each row into one element: first within each vector, and then across vectors.
     fn fold_lanes(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
@@ -363,7 +365,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Multiplies a row by packed matrices, and applies `then` to the result.
+    /// Emits ops that compute a sum of products, each of a row and a packed matrix, and apply `then` to the sum.
     fn product(&mut self, instruction: &Instruction, inner: &[usize], init: bool, then: Option<Unary>) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         self.slicer.panel.filter(|_| *rows == 1)?;

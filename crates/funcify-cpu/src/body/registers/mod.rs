@@ -12,8 +12,8 @@
 //!
 //! A loop with a condition ends in the middle of an iteration, as soon as the condition is false.
 //!
-//! Code that runs long enough is translated to machine code (`routine.rs`), which also supports products of one row
-//! with matrices.
+//! Code that is expected to run long enough is translated to machine code (`routine.rs`), which also supports products
+//! of one row with matrices.
 //!
 //! **Invariant:** the code computes exactly the same elements as the instructions. In a sum over lanes, it adds the
 //! lanes in order.

@@ -28,7 +28,7 @@ pub(in super::super) fn run<T: MathTable, S: Simd>(
     }
 }
 
-/// The contents of a register, and the operations on it.
+/// The contents of a register, and the operations on them.
 pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
     /// `true` if a register holds a single element. Only such registers support chained ops.
     const IS_SINGLE: bool;

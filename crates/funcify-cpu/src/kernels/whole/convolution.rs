@@ -1,9 +1,9 @@
 //! Computes convolutions as products of the kernel matrix and a patch matrix (im2col).
 //!
-//! Each column of the patch matrix holds the operand elements that contribute to one element of the result. The matrix
-//! has a column for each combination of a batch index and a window position. It is never stored as a whole: each block
-//! is packed in the order in which `product` reads it, and then multiplied. Padding zeros are packed too, because 0
-//! times an infinite kernel element must be NaN.
+//! Each group of channels has a patch matrix, with a column for each combination of a batch index and a window
+//! position. The column holds the operand elements that the window overlaps at that position. A patch matrix is never
+//! stored as a whole: each block is packed in the order in which `product` reads it, and then multiplied. Padding zeros
+//! are packed too, because 0 times an infinite kernel element must be NaN.
 
 use funcify_core::ops::Conv;
 
@@ -12,8 +12,9 @@ use super::product::{Factor, product};
 use super::source::Source;
 use super::*;
 
-/// The maximum number of rows, and of panels, in a block of the patch matrix.
+/// The maximum number of rows in a block of the patch matrix.
 const BLOCK_ROWS: usize = 256;
+/// The maximum number of panels in a block of the patch matrix. A panel is two vectors wide.
 const BLOCK_PANELS: usize = 4;
 
 /// The maximum number of multiplications for which a convolution is computed in f64 even if the plan's float type is
@@ -26,14 +27,15 @@ const MAX_WIDE_TERMS: f64 = 65536.0;
 pub(crate) struct Convolution {
     batch: usize,
     groups: usize,
-    /// The number of channels per group, in the operand (`channels`) and in the result (`results`).
+    /// The number of channels of the operand per group.
     channels: usize,
+    /// The number of channels of the result per group.
     results: usize,
     /// The spatial axes: rows, then columns. A convolution with one spatial axis has a single row.
     axes: [Spatial; 2],
 }
 
-/// A spatial axis.
+/// A spatial axis of a convolution, with the size of the operand (`size`) and of the result (`output`).
 #[derive(Clone, Debug)]
 struct Spatial {
     size: usize,
@@ -42,8 +44,8 @@ struct Spatial {
     taps: Vec<Tap>,
 }
 
-/// The window positions at which one window element overlaps an operand element: `first`, `first + step`, and so on.
-/// The indices of the overlapped operand elements are `from`, `from + by`, and so on.
+/// The `count` window positions at which one window element overlaps an operand element: `first`, `first + step`, and
+/// so on. The indices of the overlapped operand elements are `from`, `from + by`, and so on.
 #[derive(Clone, Copy, Debug)]
 struct Tap {
     first: usize,
@@ -88,7 +90,7 @@ impl Convolution {
         self.channels * self.axes[0].taps.len() * self.axes[1].taps.len()
     }
 
-    /// Returns the number of multiplications.
+    /// Returns the number of multiplications in the convolution.
     pub(super) fn terms(&self) -> f64 {
         let results = self.batch * self.groups * self.results * self.axes[0].output * self.axes[1].output;
         results as f64 * self.inner() as f64
@@ -115,7 +117,7 @@ impl Convolution {
         });
     }
 
-    /// Returns the maximum number of rows, and of columns, in a block.
+    /// Returns the maximum number of rows, and of columns, in a block of the patch matrix.
     fn block_size<T: Float, S: Simd>(&self) -> [usize; 2] {
         let width = 2 * T::lanes::<S>();
         let columns = self.batch * self.axes[0].output * self.axes[1].output;
@@ -307,7 +309,7 @@ fn copy_taps<'t, T: Float>(to: impl Iterator<Item = &'t mut [T]>, taps: &[Tap], 
 }
 
 /// Like [`copy_taps`], but for exactly `N` columns. A convolution that computes the gradient of a kernel has many taps,
-/// but only as many columns as the kernel.
+/// but its result is only as wide as the kernel.
 fn copy_few<'t, T: Float, const N: usize>(
     to: impl Iterator<Item = &'t mut [T]>,
     taps: &[Tap],

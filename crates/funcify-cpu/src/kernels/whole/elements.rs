@@ -6,7 +6,7 @@ use funcify_core::types::round_integer_to_odd;
 
 use super::*;
 
-/// A bitcast from one element type to another.
+/// A kernel that reinterprets the bits of elements of one type as elements of another.
 #[derive(Clone, Debug)]
 pub(crate) struct Bitcast {
     pub(super) from: ElementType,
@@ -17,7 +17,7 @@ impl Bitcast {
     pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
         use ElementType::{F64, I32, U32};
         match (self.from, self.to) {
-            // The plan holds numbers of type f32 as f64.
+            // The plan holds f32 values as f64.
             (F64, I32 | U32) => {
                 let (to, x): (&mut [u32], &[f64]) = (elements_mut(to), elements(x));
                 to.iter_mut().zip(x).for_each(|(to, x)| *to = (*x as f32).to_bits());
@@ -31,7 +31,7 @@ impl Bitcast {
     }
 }
 
-/// The sequence of the numbers 0, 1, 2, and so on.
+/// A kernel that writes the numbers 0, 1, 2, and so on.
 #[derive(Clone, Debug)]
 pub(crate) struct Iota {
     pub(super) ty: ElementType,
@@ -54,7 +54,7 @@ impl Iota {
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbor {
     pub(super) ty: ElementType,
-    /// The float type in which the numbers are adjacent.
+    /// The float type in which the neighbour is the next representable number. It may be narrower than `ty`.
     pub(super) dtype: DType,
 }
 
@@ -69,7 +69,7 @@ impl Neighbor {
     }
 }
 
-/// A derivative of the digamma function.
+/// A kernel that computes the derivative of order `order` of the digamma function.
 #[derive(Clone, Debug)]
 pub(crate) struct Polygamma {
     pub(super) order: usize,
@@ -87,7 +87,7 @@ impl Polygamma {
     }
 }
 
-/// A conversion of integers to f16 or bf16.
+/// A kernel that converts integers to f16 or bf16.
 #[derive(Clone, Debug)]
 pub(crate) struct HalfCast {
     pub(super) from: ElementType,

@@ -107,8 +107,8 @@ macro_rules! floats {
 
 floats! { f32 f64 }
 
-/// Evaluates `$run` with `$combine` bound to the function that combines two elements of type `$E`. Booleans are 0 and
-/// 1.
+/// Evaluates `$run` with `$combine` bound to the function that combines two elements of type `$E`. Booleans are
+/// represented as 0 and 1, so `Any` is a maximum and `All` is a minimum.
 macro_rules! with_monoid {
     ($kind:expr, $E:ident, $combine:ident => $run:expr) => {
         match $kind {
@@ -124,7 +124,7 @@ macro_rules! with_monoid {
     }};
 }
 
-/// A running fold along each line.
+/// A running fold, such as a cumulative sum, along each line of a tensor.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(super) lines: Lines,

@@ -1,11 +1,11 @@
-//! Products of integer matrices.
+//! A kernel that multiplies batches of integer matrices.
 
 use funcify_body::IntBinary;
 use funcify_body::integer::Integer;
 
 use super::*;
 
-/// The products of two batches of integer matrices. Integers wrap on overflow.
+/// A kernel that multiplies two batches of integer matrices. Products and sums wrap on overflow.
 #[derive(Clone, Debug)]
 pub(crate) struct IntegerProduct {
     matrices: usize,
@@ -16,14 +16,14 @@ pub(crate) struct IntegerProduct {
 }
 
 impl IntegerProduct {
-    /// `left` is the shape of the left operand, and `result` the shape of the result.
+    /// Creates the kernel for a left operand of shape `left` and a result of shape `result`.
     pub(super) fn new(left: &[usize], result: &[usize], ty: ElementType) -> Self {
         let [batch @ .., rows, columns] = result else { unreachable!("the type rule requires at least two axes") };
         let inner = *left.last().expect("the type rule requires at least two axes");
         IntegerProduct { matrices: batch.iter().product(), rows: *rows, inner, columns: *columns, ty }
     }
 
-    /// Returns the number of multiplications.
+    /// Returns the number of multiplications in all products.
     pub(super) fn terms(&self) -> f64 {
         (self.matrices * self.rows * self.columns) as f64 * self.inner as f64
     }

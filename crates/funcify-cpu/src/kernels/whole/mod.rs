@@ -1,9 +1,9 @@
 //! Kernels that compute a whole op on contiguous tensors in row-major order.
 //!
 //! The kernels cover ops that have no instruction. They return the same results as the reference evaluator, except that
-//! a large convolution sums in the plan's float type. The planner chooses a kernel when it builds the plan, because it
-//! knows all sizes at that point. The kernels hold integers in their own type, and floats and booleans in the plan's
-//! float type, `f32` or `f64`.
+//! a large convolution accumulates its sums in the plan's float type. The planner chooses a kernel when it builds the
+//! plan, because it knows all sizes at that point. The kernels hold integers in their own type, and floats and booleans
+//! in the plan's float type, `f32` or `f64`.
 
 mod convolution;
 mod elements;
@@ -151,10 +151,10 @@ impl WholeKernel {
     }
 }
 
-/// The inner loop of a kernel on arguments `A`. It is a method rather than a closure, because a large closure is not
-/// inlined into the function that is compiled for the instruction set.
+/// The inner loop of a kernel, with arguments of type `A`. The loop is a method rather than a closure, because a large
+/// closure is not inlined into the function that is compiled for the instruction set.
 trait InnerLoop<A> {
-    /// Runs the loop. Implementations are inlined.
+    /// Runs the loop. Implementations are marked `#[inline(always)]`.
     fn run_loop(&self, arguments: A);
 }
 
@@ -182,7 +182,7 @@ enum ElementType {
 }
 
 impl ElementType {
-    /// Returns the type that holds elements of a dtype. `float` is the plan's float type.
+    /// Returns the type in which a plan holds elements of type `dtype`. `float` is the plan's float type.
     fn of(dtype: DType, float: DType) -> Self {
         match dtype {
             DType::I64 => ElementType::I64,
@@ -195,7 +195,7 @@ impl ElementType {
     }
 }
 
-/// Evaluates `$run` with `$E` bound to the Rust type of the elements.
+/// Evaluates `$run` with `$E` bound to the Rust type that corresponds to `$ty`.
 macro_rules! with_element {
     ($ty:expr, $E:ident => $run:expr) => {
         match $ty {
@@ -228,18 +228,18 @@ macro_rules! with_element {
 }
 use with_element;
 
-/// Returns the elements of a stream. An empty stream may be unaligned.
+/// Reinterprets bytes as a slice of elements. The bytes must be aligned for `E`, unless the slice is empty.
 pub(crate) fn elements<E: Pod>(bytes: &[u8]) -> &[E] {
     if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
 }
 
-/// Returns the elements of a stream as a mutable slice.
+/// Reinterprets bytes as a mutable slice of elements. The bytes must be aligned for `E`, unless the slice is empty.
 pub(crate) fn elements_mut<E: Pod>(bytes: &mut [u8]) -> &mut [E] {
     if bytes.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(bytes) }
 }
 
-/// The float type to which results are rounded before they are held in the plan's float type. Rounding them again later
-/// has no effect.
+/// The narrower float type to which a kernel rounds its results, if any. The rounded results are then held in the
+/// plan's float type. Rounding them again later has no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rounding {
     None,
@@ -270,7 +270,7 @@ impl Rounding {
 /// The lines of a tensor along an axis. Consecutive elements of a line are `stride` elements apart in memory.
 #[derive(Clone, Copy, Debug)]
 struct Lines {
-    /// The number of blocks of `size * stride` elements.
+    /// The number of blocks, each of `size * stride` contiguous elements.
     blocks: usize,
     /// The number of elements in a line.
     size: usize,
@@ -301,7 +301,7 @@ thread_local! {
     static SCRATCH: Cell<Vec<u128>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls `run` with scratch memory for `len` elements, which hold arbitrary values.
+/// Calls `run` with scratch memory for `len` elements, whose initial values are arbitrary.
 fn with_scratch<E: Pod, R>(len: usize, run: impl FnOnce(&mut [E]) -> R) -> R {
     let mut memory = SCRATCH.take();
     let needed = (len * size_of::<E>()).div_ceil(size_of::<u128>());

@@ -1,14 +1,15 @@
-//! Kernels for sorting, and for the position of the largest element.
+//! Kernels that sort the lines of a tensor, or find the position of the largest element of each line.
 
 use super::*;
 
 /// An element type with a total order in which NaN is the greatest, and -0 and +0 are equal.
 pub(super) trait Ordered: Pod + PartialOrd {
-    /// An integer that holds the key of an element and its position.
+    /// An integer type that holds the sort key of an element (an unsigned integer with the same order) and the position
+    /// of the element.
     type Packed: Packed;
 
-    /// Packs an element and its position into an integer. The integers sort by element, and by position among equal
-    /// elements. With `descending`, the greatest element comes first.
+    /// Packs an element and its position into an integer. The integers are ordered by element, and by position if the
+    /// elements are equal. With `descending`, the greatest element comes first.
     fn pack(self, position: usize, descending: bool) -> Self::Packed;
     /// Extracts the position from a packed integer.
     fn position(packed: Self::Packed) -> usize;
@@ -60,7 +61,8 @@ fn never<E>(_: E) -> bool {
     false
 }
 
-/// An integer that holds the key of an element in its upper half, and its position in its lower half.
+/// An integer type that holds the sort key of an element in the upper half, and the position of the element in the
+/// lower half.
 pub(super) trait Packed: Pod + Ord {
     /// The number of bytes in the key.
     const KEY_BYTES: usize;
@@ -90,7 +92,7 @@ impl Packed for u128 {
 /// The minimum length of a line for which a radix sort is faster than a comparison sort.
 const MIN_SIZE_FOR_DIGITS: usize = 512;
 
-/// Sorts packed integers. Their positions must be in ascending order.
+/// Sorts packed integers, whose positions must be in ascending order. `spare` is scratch memory of the same length.
 fn sort<P: Packed>(line: &mut [P], spare: &mut [P]) {
     if line.len() < MIN_SIZE_FOR_DIGITS {
         return line.sort_unstable();
@@ -123,7 +125,7 @@ fn sort<P: Packed>(line: &mut [P], spare: &mut [P]) {
     }
 }
 
-/// A stable sort of each line. The results are the sorted elements and their original positions.
+/// A stable sort of each line of a tensor. The results are the sorted elements and their original positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
     pub(super) lines: Lines,
@@ -132,7 +134,7 @@ pub(crate) struct Sort {
 }
 
 impl Sort {
-    /// The size of the longest line whose positions fit in 32 bits.
+    /// The maximum size of a line. Positions must fit in 32 bits.
     pub(super) const MAX_SIZE: usize = u32::MAX as usize;
 
     pub(super) fn run(&self, result: usize, to: &mut [u8], from: &[&[u8]]) {
@@ -172,8 +174,7 @@ impl Sort {
     }
 }
 
-/// The position of the largest element of each line, which is the first NaN if the line has one, and the first maximum
-/// otherwise.
+/// A kernel that finds the position of the first NaN in each line or, if there is none, of the first maximum.
 #[derive(Clone, Debug)]
 pub(crate) struct ArgMax {
     pub(super) lines: Lines,
@@ -198,7 +199,7 @@ impl ArgMax {
         });
     }
 
-    /// Finds the positions for lines that are contiguous in memory.
+    /// Writes the position of the largest element of each line, for lines that are contiguous in memory.
     #[inline(always)]
     fn along_rows<E: Ordered>(&self, to: &mut [i64], x: &[E]) {
         for (to, line) in to.iter_mut().zip(x.chunks_exact(self.lines.size)) {
@@ -223,7 +224,8 @@ impl ArgMax {
         }
     }
 
-    /// Finds the positions for lines whose elements are interleaved in memory, several lines at once.
+    /// Writes the position of the largest element of each line, for lines that are interleaved in memory. Processes
+    /// several lines at once.
     #[inline(always)]
     fn across_rows<E: Ordered>(&self, to: &mut [i64], x: &[E]) {
         let Lines { size, stride, .. } = self.lines;

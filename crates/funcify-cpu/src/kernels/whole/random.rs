@@ -1,5 +1,5 @@
-//! Generates random bits with Threefry-2x32 and 20 rounds, on vectors of blocks. The bits are the same as those of the
-//! reference implementation ([`Threefry`](funcify_core::ops::Threefry)).
+//! Generates random bits with 20 rounds of Threefry-2x32, several blocks at a time. The bits are the same as those of
+//! the reference implementation ([`Threefry`](funcify_core::ops::Threefry)).
 
 use funcify_core::ops::Words;
 
@@ -26,7 +26,7 @@ impl RandomBits {
     }
 }
 
-/// The instruction set, the words to write, the keys and the counters.
+/// The arguments of the inner loop: the instruction set, the destination, the keys and the counters.
 type Arguments<'a, S> = (S, &'a mut [u32], &'a [[u32; 2]], &'a [[u32; 2]]);
 
 impl<S: Simd> InnerLoop<Arguments<'_, S>> for RandomBits {

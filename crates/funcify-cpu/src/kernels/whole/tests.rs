@@ -30,7 +30,8 @@ impl Random {
         (0..rank).map(|_| self.choose(&[0, 1, 1, 2, 3, 5, 8, 33, 40])).collect()
     }
 
-    /// Returns a random element: often one of a few small numbers, otherwise a number of any size or a special number.
+    /// Returns a random element: often one of a few small numbers, otherwise a number of any size or a special value
+    /// such as NaN.
     fn element(&mut self, dtype: DType) -> Scalar {
         let small = self.below(7) as i64 - 3;
         let bits = (self.below(1 << 31) as i64) << 33 ^ (self.below(1 << 31) as i64) << 11;
@@ -53,7 +54,7 @@ impl Random {
         HostTensor::from_fn(dtype, shape, |_| self.element(dtype))
     }
 
-    /// Returns a tensor of finite numbers of moderate size.
+    /// Returns a tensor of random multiples of 1/64 between -1.5625 and 1.5625.
     fn numbers(&mut self, dtype: DType, shape: &[usize]) -> HostTensor {
         HostTensor::from_fn(dtype, shape, |_| Scalar::Float((self.below(201) as f64 - 100.0) / 64.0))
     }
@@ -153,8 +154,8 @@ fn check(op: impl Into<Op>, inputs: &[HostTensor]) -> bool {
     true
 }
 
-/// Calls `case` with several random generators. Asserts that more than half of the calls return `true`, which means
-/// that the case was checked.
+/// Calls `case` with `count` random generators, each with its own seed. Asserts that more than half of the calls return
+/// `true`, which means that the case was checked.
 fn cases(count: u64, mut case: impl FnMut(&mut Random) -> bool) {
     let checked = (0..count).filter(|seed| case(&mut Random(seed * 77 + 1))).count() as u64;
     assert!(checked * 2 > count, "only {checked} of {count} cases were checked");
@@ -248,7 +249,7 @@ fn elements() {
         }
         assert!(check(ops::NextAfter, &[x, y]));
     }
-    // Converting to f64 first would round twice.
+    // Converting this integer to f64 first would round it twice.
     let above_the_middle = HostTensor::from([(1i64 << 60) + (1 << 52) + 1]);
     assert!(check(ops::Cast { dtype: DType::BF16 }, &[above_the_middle]));
     for from in &NUMBERS[..4] {
@@ -258,7 +259,8 @@ fn elements() {
     }
 }
 
-/// Returns a random convolution over one or two axes, and its operands.
+/// Returns a random convolution over one or two axes, and its operands. With `has_special`, the operands may contain
+/// infinities and NaN.
 fn convolution(random: &mut Random, dtype: DType, has_special: bool) -> (Conv, [HostTensor; 2]) {
     let spatial = 1 + random.below(2);
     let groups = random.choose(&[1, 1, 2, 3]);
@@ -280,6 +282,7 @@ fn convolution(random: &mut Random, dtype: DType, has_special: bool) -> (Conv, [
 }
 
 /// Checks that the kernel of a convolution agrees with the reference evaluator, up to the rounding errors of its sums.
+/// Returns `false` if the reference evaluator fails.
 fn check_convolution(op: Conv, inputs: &[HostTensor]) -> bool {
     let Some(all) = results(&op.clone().into(), inputs) else { return false };
     for [expected, found] in all {
@@ -334,8 +337,8 @@ fn large_convolutions() {
     }
 }
 
-/// Padding zeros are multiplied like other elements, so 0 times infinity is NaN. All sums are exact, infinite or NaN,
-/// so f32 and f64 agree.
+/// Tests that padding zeros are multiplied like other elements, so that 0 times infinity is NaN. All sums are exact,
+/// infinite or NaN, so f32 and f64 agree.
 #[test]
 fn zeros_times_infinities() {
     cases(200, |random| {

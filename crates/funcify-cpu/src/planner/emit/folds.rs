@@ -81,7 +81,7 @@ impl Emitter {
         }
     }
 
-    /// Copies the operands to contiguous memory, and folds the last axes of the copies.
+    /// Copies the operands to contiguous memory, and folds all axes of the copies after the first `count` axes.
     fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
         let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();

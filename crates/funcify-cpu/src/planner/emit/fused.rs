@@ -1,4 +1,4 @@
-//! Emits fused bodies.
+//! Emits fused bodies, and ops that are computed as a whole.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Emitter {
         self.push_nodes(first_to.level, make, &views, first, (&row, &across), &rest)
     }
 
-    /// Returns the tensor if its elements have type `ty`, and a converted copy otherwise. The type must be able to hold
-    /// the elements. Axes along which the tensor is broadcast stay broadcast.
+    /// Returns the tensor if its elements have type `ty`, and a converted copy otherwise. The type `ty` must be able to
+    /// represent the elements. Axes along which the tensor is broadcast stay broadcast.
     pub(in super::super) fn converted(&mut self, view: &View, ty: Type) -> Result<View> {
         if self.ty(view) == ty {
             return Ok(view.clone());
@@ -53,7 +53,7 @@ impl Emitter {
         Ok(copy.with_axes(view.shape.clone(), (0..view.shape.len()).map(stride).collect()))
     }
 
-    /// Copies a tensor, and converts its elements to the destination's type, which must be able to hold them.
+    /// Copies a tensor, and converts its elements to the destination's type, which must be able to represent them.
     pub(super) fn convert(&mut self, to: &View, from: &View) -> Result<()> {
         let mut body = Body::default();
         let (of, ty) = (self.ty(from), self.ty(to));

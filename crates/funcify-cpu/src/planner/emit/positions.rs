@@ -15,9 +15,9 @@ impl Emitter {
         self.at_position(&Op::Put { count, step }, views, (count, views[0]))
     }
 
-    /// Emits a write, or fold, of elements at offsets `index * step`. Skips indices outside `0..count`. The views are
-    /// the destination, the elements and the indices, all of the same shape. The destination has stride 0 along the
-    /// indexed axis.
+    /// Emits an op that writes elements at offsets `index * step` or, with `fold`, folds them into the destination.
+    /// Skips indices outside `0..count`. The views are the destination, the elements and the indices, all of the same
+    /// shape. The destination has stride 0 along the indexed axis.
     pub(in super::super) fn scatter(
         &mut self,
         views: [&View; 3],

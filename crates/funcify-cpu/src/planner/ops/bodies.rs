@@ -1,9 +1,10 @@
 //! Collects elementwise ops into fused bodies. A chain of ops then passes over memory only once, and its intermediate
 //! values need no memory.
 //!
-//! A *pending* value belongs to an open body. An elementwise op on pending values is added to their body, if it has the
-//! same shape and level; two bodies are joined if necessary. When a pending value is needed in memory, its body is
-//! closed: the plan gets a node that computes the values of the body, and stores those that are still read.
+//! A *pending* value belongs to an open body. An elementwise op on pending values is added to their body if the op and
+//! the body have the same shape and level; two bodies are joined if necessary. When a pending value is needed in
+//! memory, its body is closed: the plan gets a node that computes the values of the body, and stores those that are
+//! still read.
 //!
 //! A pending value occupies the memory of the tensors that it depends on, so nothing overwrites that memory until the
 //! value is computed.
@@ -18,9 +19,9 @@ use super::*;
 
 /// The maximum number of ops in a body.
 const MAX_OPS: usize = 1024;
-/// The maximum number of elements per fold, and the minimum number of results, for which a value is laid out with its
-/// folded axes outermost.
+/// The maximum number of elements per fold for which a folded value is laid out with the folded axes outermost.
 const MAX_FOLDED: usize = 64;
+/// The minimum number of results of a fold for which the folded value is laid out with the folded axes outermost.
 const MIN_LEFT: usize = 64;
 
 /// A value of an open body.
@@ -50,7 +51,7 @@ enum Operand {
     Constant(Scalar),
     Pending(Pending),
     Tensor(Patches),
-    /// The product of two tensors.
+    /// A deferred elementwise product of two tensors.
     Product([View; 2]),
 }
 
@@ -60,8 +61,8 @@ impl Scope<'_, '_> {
         matches!(self.values[value.index()], Some(Value::Pending(_)))
     }
 
-    /// Returns `true` if an elementwise op should be added to a body: if it continues a body, works on integers in
-    /// types of their own, or works on many floats.
+    /// Returns `true` if an elementwise op should be added to a body: if one of its operands is pending, or if the op
+    /// works on integers in types of their own or on many floats.
     pub(super) fn belongs_in_body(&self, node: &Node, value: ValueId) -> Result<bool> {
         let is_number = |value: ValueId| self.planner.is_number(self.graph.ty(value).dtype);
         let continues = node.inputs.iter().any(|input| self.is_pending(*input));
@@ -88,7 +89,7 @@ impl Scope<'_, '_> {
                     && self.shape_of(value)?.iter().product::<usize>() >= self.planner.division.min_floats()))
     }
 
-    /// Adds an elementwise op to a body. Returns `None` if bodies do not support the op.
+    /// Adds an elementwise op to a body, and returns its result, or `None` if bodies do not support the op.
     pub(super) fn add_to_body(&mut self, op: Elementwise<'_>, node: &Node, value: ValueId) -> Result<Option<Pending>> {
         let dtypes: Vec<DType> = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).collect();
         let dtype = self.graph.ty(value).dtype;
@@ -124,8 +125,8 @@ impl Scope<'_, '_> {
         Ok(Some(Pending { body: index, at, views }))
     }
 
-    /// Returns the operands of an elementwise op whose result has this shape. If the op cannot be added to the body of
-    /// a pending operand, closes that body.
+    /// Returns the operands of an elementwise op whose result has the shape `shape`. If the op cannot be added to the
+    /// body of a pending operand, closes that body.
     fn body_operands(&mut self, node: &Node, shape: &[usize]) -> Result<Vec<Operand>> {
         loop {
             let mut operands = Vec::with_capacity(node.inputs.len());
@@ -188,7 +189,7 @@ impl Scope<'_, '_> {
         let open = &mut self.bodies[index];
         let value = match (operand, &self.values[input.index()]) {
             (Operand::Constant(constant), _) => open.constant(*constant, ty),
-            // Joining bodies may have moved the operand.
+            // If bodies were joined, the index of the operand's value may have changed.
             (Operand::Pending(_), Some(Value::Pending(pending))) => pending.at,
             (Operand::Pending(pending), _) => pending.at,
             (Operand::Tensor(patches), _) => {
@@ -203,7 +204,8 @@ impl Scope<'_, '_> {
         hold(&mut open.body, value, ty)
     }
 
-    /// Returns the body of the pending operands, after joining their bodies, or a new body if there are none.
+    /// Returns the index of the body of the pending operands, after joining their bodies, or of a new body if no
+    /// operand is pending.
     fn body_for(&mut self, operands: &[Operand], shape: &[usize], level: usize) -> usize {
         let mut bodies: Vec<usize> = Vec::new();
         for operand in operands {
@@ -231,7 +233,7 @@ impl Scope<'_, '_> {
         *first
     }
 
-    /// Emits a body, and returns the tensor of one of its values.
+    /// Emits the body with this index, and returns the tensor of its value `wanted`.
     pub(super) fn close_body(&mut self, index: usize, wanted: ValueId) -> Result<View> {
         let open = std::mem::take(&mut self.bodies[index]);
         let mut live: Vec<(ValueId, BodyValue)> = Vec::new();
@@ -243,7 +245,7 @@ impl Scope<'_, '_> {
                 live.push((*member, pending.at));
             }
         }
-        // The body itself may overwrite the memory that only it reads.
+        // The body may overwrite memory that nothing else reads.
         live.iter().for_each(|(member, _)| self.set(*member, None));
         let stores: Vec<(BodyValue, Type)> =
             live.iter().map(|(member, at)| (*at, self.planner.representation(self.graph, *member))).collect();
@@ -350,7 +352,8 @@ impl OpenBody {
         known.unwrap_or_else(|| self.body.push(op, ty, &[]))
     }
 
-    /// Appends another body. Returns its values, as values of this body.
+    /// Appends the ops of another body. Returns, for each value of the other body, the corresponding value of this
+    /// body.
     fn append(&mut self, other: &OpenBody) -> Vec<BodyValue> {
         let mut moved = Vec::with_capacity(other.body.nodes().len());
         for node in other.body.nodes() {
@@ -393,8 +396,8 @@ impl OpenBody {
     }
 }
 
-/// Appends the sum or the difference of a product and a float as one op. Only operands
-/// that are used once are fused. Returns `None` for any other op.
+/// Appends the sum or the difference of a product and a float as one op. Fuses only products that are used once.
+/// Returns `None` if there is no such product, or for any other op.
 fn multiply_add(body: &mut Body, op: Elementwise<'_>, from: &[BodyValue], is_used_once: &[bool]) -> Option<BodyValue> {
     let Elementwise::Binary(op) = op else { return None };
     let factors = |value: BodyValue| match &body.nodes()[value] {
@@ -412,12 +415,12 @@ fn multiply_add(body: &mut Body, op: Elementwise<'_>, from: &[BodyValue], is_use
     Some(body.push(BodyOp::Ternary(op), Type::Float, &[x, y, z]))
 }
 
-/// Converts a value to another type, which must be able to hold it.
+/// Converts a value to the type `ty`, which must be able to represent it.
 fn hold(body: &mut Body, value: BodyValue, ty: Type) -> BodyValue {
     if body.nodes()[value].ty() == ty { value } else { body.push(BodyOp::Hold, ty, &[value]) }
 }
 
-/// Appends an op. Returns `None` if bodies do not support it.
+/// Appends an elementwise op, and returns its value, or `None` if bodies do not support the op.
 fn compute(
     body: &mut Body,
     op: Elementwise<'_>,

@@ -96,8 +96,8 @@ impl Scope<'_, '_> {
     }
 }
 
-/// Returns `true` if an op on numbers of a type may have a result that the type cannot represent, so that the result
-/// must be rounded.
+/// Returns `true` if an op on numbers of a narrower float type may have a result that this type cannot represent. Such
+/// a result must be rounded.
 pub(super) fn may_round(op: &GraphOp) -> bool {
     use ops::Binary;
     use ops::Unary::{Abs, Ceil, Floor, Neg, Round, Sign, StopGradient, Trunc};
@@ -126,7 +126,7 @@ pub(super) fn may_round(op: &GraphOp) -> bool {
     }
 }
 
-/// Returns the kernel of an op on floats, or `None` if the op is defined on bits only.
+/// Returns the kernel of a binary op on floats, or `None` if the op is bitwise.
 pub(super) fn binary_kernel(op: ops::Binary) -> Option<Binary> {
     Some(match op {
         ops::Binary::Add => Binary::Add,
@@ -143,7 +143,7 @@ pub(super) fn binary_kernel(op: ops::Binary) -> Option<Binary> {
     })
 }
 
-/// Returns the kernel of an op. For an op that is the identity, this is a copy.
+/// Returns the kernel of a unary op. For `StopGradient`, which computes the identity, this is a copy.
 pub(super) fn unary_kernel(op: ops::Unary) -> Unary {
     macro_rules! kernels_by_name {
         ($($name:ident)*) => {

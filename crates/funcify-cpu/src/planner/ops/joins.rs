@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// The concatenations of a graph.
+/// The concatenations that contain a trace, and the memory that is assigned to them.
 #[derive(Debug, Default)]
 pub(super) struct Joins {
     /// For each trace: the concatenation that contains it, the concatenated axis, and the start index of the trace.
@@ -19,7 +19,8 @@ pub(super) struct Joins {
 }
 
 impl Joins {
-    /// Finds the live concatenations of traces. If a trace is in several concatenations, it is assigned to the first.
+    /// Finds the live concatenations that contain a trace. If a trace is in several concatenations, it is assigned to
+    /// the first.
     pub(super) fn of(planner: &Planner, graph: &Graph) -> Self {
         let mut parts = HashMap::new();
         let live = graph.live_nodes();
@@ -76,8 +77,8 @@ impl Scope<'_, '_> {
     }
 
     /// Returns `true` if a concatenation of rows should be read in place, part by part. This requires that only the
-    /// steps of loops read the concatenation, that no part was written to its final position, and that all but a few
-    /// steps read the same part.
+    /// steps of loops read the concatenation, that no part was written to its final position, and that the
+    /// concatenation has two parts, one of which is a single row. Almost all steps then read the same part.
     pub(super) fn is_read_by_steps(&self, value: ValueId, parts: &[View]) -> bool {
         let is_sequence = |node: &Node, index: usize| match &node.op {
             GraphOp::Scan(scan) => scan.until.is_none() && scan.operands().sequences.contains(&index),
@@ -91,7 +92,8 @@ impl Scope<'_, '_> {
         is_apart && has_one_row && parts.len() == 2 && all_read_rows && !self.is_output(value)
     }
 
-    /// Returns a concatenation in contiguous memory. Does not copy traces that were already written to this memory.
+    /// Returns a concatenation as a single tensor. Does not copy traces that were written directly to their position in
+    /// this tensor.
     pub(super) fn concat(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let to = match self.joins.whole(value) {

@@ -1,4 +1,4 @@
-//! Implements each op on views.
+//! Plans each op on the views of its operands.
 
 mod bodies;
 mod elementwise;
@@ -39,7 +39,7 @@ enum Value {
     Rows(Vec<View>),
     /// A value of an open body, which has no memory yet.
     Pending(Pending),
-    /// Views side by side, which bodies read in place.
+    /// A tensor that consists of several views side by side, which bodies read in place.
     Patches(Patches),
 }
 
@@ -71,7 +71,7 @@ pub(super) enum Argument {
 }
 
 impl Argument {
-    /// Returns the tensors whose rows form the argument. The list is not empty.
+    /// Returns the tensors whose rows form the argument, or an error for static integers. The list is not empty.
     pub(super) fn parts(&self) -> Result<Vec<View>> {
         match self {
             Argument::Rows(parts) => Ok(parts.clone()),
@@ -136,8 +136,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(scope)
     }
 
-    /// Sets the destination of a value, if it is the result of an op. If the value is a reshape, its operand gets the
-    /// same destination. If it transposes a result written in parts, that result gets the transposed destination.
+    /// Sets the destination of a value. If the value is a reshape, its operand gets the same destination. If it is the
+    /// transpose of a result that is written in parts, that result gets the transposed destination.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),
@@ -239,7 +239,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let patches = patches.clone();
                 self.assemble(&patches, value)?
             }
-            // The stored value remains static, for consumers that need integers.
+            // The value remains static in `self.values`, for consumers that need its integers.
             Some(Value::Static(tensor)) if self.planner.ranges.is_tensor_exact(tensor) => {
                 let (tensor, label) = (tensor.clone(), self.planner.label(self.graph, value));
                 return self.planner.constant(&tensor, label);
@@ -264,8 +264,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.target_like(value, shape, level, &[])
     }
 
-    /// Returns the memory for a value like [`target`](Scope::target). New memory gets the layout of the operands from
-    /// which the value is computed lane by lane.
+    /// Returns the memory for a value like [`target`](Scope::target). New memory gets the memory order of `operands`,
+    /// which the op reads elementwise.
     fn target_like(&mut self, value: ValueId, shape: &[usize], level: usize, operands: &[View]) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level && self.holds(place, value) => {
@@ -335,7 +335,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(vec![Some(self.round_result(node, *value, result)?)])
     }
 
-    /// Plans an op with bodies (a loop or a switch), and returns its used results.
+    /// Plans an op with bodies (a loop or a switch), and returns its results, with `None` for each unused result.
     fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>> {
         let used: Vec<bool> = node.outputs.iter().map(|output| self.order.remaining_reads(*output) > 0).collect();
         // Only loop-invariant operands may be static.
@@ -574,8 +574,8 @@ fn level_of(views: &[View]) -> usize {
     views.iter().map(|view| view.level).max().unwrap_or(0)
 }
 
-/// Finds an op that is unsupported for all types: one with several results and no bodies. The returned error is more
-/// helpful than an error about an unsupported type of the results, which the planner would otherwise report first.
+/// Returns an error that names the first op with several results and no bodies, or `None` if there is no such op. No
+/// instruction computes such an op, so this error is more helpful than one about the type of a result.
 pub(super) fn find_unsupported_op(graph: &Graph) -> Option<Declined> {
     let live = graph.live_values();
     let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));

@@ -1,11 +1,11 @@
 //! Tensors that consist of views of other tensors, side by side: rotations, shifts, padded and concatenated tensors. A
-//! body reads them in place, one box of its iteration space after the other, so their elements are not copied.
+//! body reads such tensors in place, one box of its iteration space at a time, so their elements are not copied.
 
 use funcify_body::Type;
 
 use super::*;
 
-/// The maximum number of boxes of a body.
+/// The maximum number of boxes into which the iteration space of a body is divided.
 const MAX_BOXES: usize = 64;
 
 /// A tensor that consists of views of other tensors. The views do not overlap, and together they cover the tensor.
@@ -35,7 +35,7 @@ impl Patches {
         Patches { shape: view.shape.clone(), patches: vec![Patch { start: vec![0; view.shape.len()], view }] }
     }
 
-    /// Concatenates tensors.
+    /// Concatenates tensors along `axis`, without copying their elements.
     pub(super) fn concat(axis: usize, parts: &[Patches]) -> Self {
         let (mut shape, mut patches) = (parts[0].shape.clone(), Vec::new());
         shape[axis] = 0;
@@ -72,7 +72,7 @@ impl Patches {
         }
     }
 
-    /// Returns the view if the tensor consists of a single view.
+    /// Returns the view if the tensor consists of a single view, and `None` otherwise.
     pub(super) fn as_view(&self) -> Option<&View> {
         match &self.patches[..] {
             [patch] => Some(&patch.view),
@@ -85,7 +85,7 @@ impl Patches {
         self.views().map(|view| view.level).max().unwrap_or(0)
     }
 
-    /// Returns the views.
+    /// Returns the views that make up the tensor.
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         self.patches.iter().map(|patch| &patch.view)
     }
@@ -125,8 +125,8 @@ impl Patches {
 }
 
 impl Scope<'_, '_> {
-    /// Returns `true` if a concatenated or padded tensor is read in place: if it is large enough for a fused body, and
-    /// an elementwise op, a slice, a concatenation or a padding reads it.
+    /// Returns `true` if a concatenated or padded tensor should be read in place: if it is large enough for a fused
+    /// body, has no assigned destination, and is read by an elementwise op, a slice, a concatenation or a padding.
     pub(super) fn is_read_in_place(&self, value: ValueId) -> Result<bool> {
         let ty = self.graph.ty(value).dtype;
         let is_number = self.planner.is_number(ty);
@@ -152,7 +152,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Concatenates tensors, and leaves their views in place.
+    /// Concatenates tensors. Leaves their views in place, except for views whose elements must be converted to another
+    /// type.
     pub(super) fn side_by_side(&mut self, axis: usize, parts: &[Patches], value: ValueId) -> Result<Value> {
         self.planner.emitter.fired.note(Transformation::Patches);
         let mut joined = Patches::concat(axis, parts);
@@ -163,7 +164,7 @@ impl Scope<'_, '_> {
         Ok(joined.into_value())
     }
 
-    /// Copies the views of a tensor to contiguous memory.
+    /// Copies the views of a tensor to the memory of `value`, and returns the resulting tensor.
     pub(super) fn assemble(&mut self, patches: &Patches, value: ValueId) -> Result<View> {
         let to = self.typed_target(value, &patches.shape, patches.level(), self.type_of_patches(patches));
         self.copy_patches(&to, patches)?;
@@ -179,8 +180,8 @@ impl Scope<'_, '_> {
         patches.views().next().map_or(Type::Float, |view| self.planner.emitter.ty(view))
     }
 
-    /// Returns the operands of a body for each box of its iteration space: the tensors that it stores, and those that it
-    /// loads. Copies tensors that would need too many boxes.
+    /// Returns the operands of a body for each box of its iteration space: the tensors that it stores, and those that
+    /// it loads. Copies tensors that would need too many boxes.
     pub(super) fn boxes(
         &mut self,
         level: usize,

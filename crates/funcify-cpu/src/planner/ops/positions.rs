@@ -128,7 +128,8 @@ impl Scope<'_, '_> {
         self.held_as(value, to)
     }
 
-    /// Rejects indexed access to a large vocabulary if the tensor library can do it instead.
+    /// Rejects indexed access to a large vocabulary if the plan runs inside a tensor library, which needs less memory
+    /// for it.
     fn reject_large_vocabulary(&self, name: &str, size: usize) -> Result<()> {
         match self.planner.division {
             Division::BesideLibrary if size >= LARGE_VOCABULARY => {

@@ -21,15 +21,16 @@ impl Products {
         self.init.iter().chain(factors)
     }
 
-    /// Returns the same sum with a result of another shape.
+    /// Returns the same sum of products, with its result reshaped to `shape`.
     pub(super) fn reshaped(&self, shape: &[usize]) -> Products {
         Products { shape: shape.to_vec(), ..self.clone() }
     }
 }
 
 impl Scope<'_, '_> {
-    /// Plans a sum with at least one deferred product, by fusing the other term into it. The result is deferred again,
-    /// or becomes one instruction. Returns `None` if neither term is a product that can be fused.
+    /// Plans the sum of `left` and `right` if one of them is a deferred product, by fusing the other term into the
+    /// product. The sum is deferred again, or becomes one instruction. Returns `None` if neither term is a product that
+    /// can be fused.
     pub(super) fn sum(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<Value>> {
         for (waiting, other) in [(left, right), (right, left)] {
             if left == right || !self.is_used_once(waiting) {
@@ -79,8 +80,8 @@ impl Scope<'_, '_> {
         Ok(None)
     }
 
-    /// Plans a difference with a deferred elementwise product as one instruction. Returns `None` if neither operand is
-    /// a deferred elementwise product.
+    /// Plans the difference of `left` and `right` as one instruction if one of them is a deferred elementwise product.
+    /// Returns `None` if neither operand is such a product.
     pub(super) fn difference(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<View>> {
         for (waiting, other, op) in [(right, left, Ternary::NegMulAdd), (left, right, Ternary::MulSub)] {
             if let (Some(Value::ElementProduct(x, y)), true) =
@@ -145,7 +146,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(to))
     }
 
-    /// Plans a single matrix product, whose result has the shape of `value`.
+    /// Plans a single matrix product. `shape` is the shape of the result, which may have leading axes of size 1.
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         // If the left operand is stored as the transpose of a row-major matrix A, the product is AᵀB.
@@ -182,8 +183,9 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the operands of products, one of them packed: preferably the operand that is computed in the outer loop.
-    /// For products of vectors with an operand that changes in each step, packing does not pay off.
+    /// Returns the operands of matrix products, one of them packed: preferably the operand that is computed outside of
+    /// the inner loop. Packs neither operand of a matrix-vector product if both are computed in the same loop, because
+    /// packing does not pay off.
     fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
         let axes = left.shape.len() - 2;
         let [m, n, k] = [left.shape[axes], right.shape[axes + 1], left.shape[axes + 1]];
@@ -215,8 +217,8 @@ impl Scope<'_, '_> {
             |view: &View, last: [isize; 3]| view.with_axes(shape.clone(), [&view.strides[..axes], &last].concat());
         let lefts = with_axes(left, [left.strides[axes], 0, left.strides[axes + 1]]);
         let rights = with_axes(right, [0, right.strides[axes + 1], right.strides[axes]]);
-        // The first operand of a fold must be contiguous along the axis of the lanes. This axis is either contiguous in
-        // the destination, or the summed axis.
+        // The first operand of a fold must be contiguous along the axis of the lanes. The lanes extend along an axis
+        // that is contiguous in the destination or, if there is none, along the summed axis.
         let last = shape.len() - 1;
         let lanes = (0..last).find(|axis| to.strides[*axis] == 1 && shape[*axis] > 1).unwrap_or(last);
         let runs = |view: &View| [view.strides[lanes] == 1, view.strides[last] == 1];

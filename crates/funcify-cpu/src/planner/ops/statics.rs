@@ -15,15 +15,18 @@ const MAX_ELEMENTS: usize = 1 << 20;
 /// The maximum length of a range of integers that is stored as a constant of the plan. Longer ranges are computed at
 /// run time.
 const MAX_POSITIONS: usize = 1 << 16;
-/// The maximum number of copies that may replace a `take`. Copies are faster than an instruction that looks up each
-/// element if there are few copies, if the runs are long, or if the result is small enough to stay in registers.
+/// The maximum number of copies that may replace a `take`, one for each run of consecutive indices.
 const MAX_COPIES: usize = 64;
+/// The maximum number of copies that are always faster than an instruction that looks up each element.
 const MAX_SHORT_COPIES: usize = 4;
+/// The minimum average length of a run for which copies are faster, regardless of their number.
 const MIN_RUN: usize = 8;
+/// The maximum number of elements for which copies are faster, because the result is small enough to stay in registers.
 const MIN_TAKEN: usize = 256;
 
 impl Planner {
-    /// Returns the numbers 0, 1, ..., `count` - 1.
+    /// Returns a view of the numbers 0, 1, ..., `count` - 1. Returns an error if there are more numbers than the plan
+    /// can represent exactly.
     pub(super) fn positions(&mut self, count: usize) -> Result<View> {
         if count > MAX_POSITIONS {
             let is_held = i64::try_from(count).is_ok_and(|count| count <= greatest_integer(self.dtype));
@@ -37,7 +40,8 @@ impl Planner {
 }
 
 impl Scope<'_, '_> {
-    /// Evaluates a node if it involves integers and depends only on static values. Otherwise returns `None`.
+    /// Evaluates a node at planning time if it involves integers and depends only on static values. Otherwise, returns
+    /// `None`.
     pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>> {
         if let GraphOp::Size(size) = &node.op
             && let Some((_, count)) =
@@ -74,7 +78,8 @@ impl Scope<'_, '_> {
         Ok(Some(Value::Static(result)))
     }
 
-    /// Returns `true` if a value is a range of positions that is too long to store as a constant.
+    /// Returns `true` if the result of an `iota` has too many positions to store as a constant, but the plan can
+    /// represent them exactly.
     fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
         let are_numbers = self.planner.can_represent(self.graph, value);
@@ -108,7 +113,7 @@ impl Scope<'_, '_> {
         let clamped = |index: funcify_core::Scalar| index.as_i64().clamp(0, size as i64 - 1) as usize;
         let indices: Vec<usize> = indices.scalars().map(clamped).collect();
         let shape = self.shape_of(value)?;
-        // The start and the length of each run.
+        // The start and the length of each run of consecutive indices.
         let mut runs: Vec<(usize, usize)> = Vec::new();
         for index in &indices {
             match runs.last_mut() {
@@ -125,7 +130,7 @@ impl Scope<'_, '_> {
             return Err(Declined::new("take", "static indices in too many separate runs"));
         }
         let to = self.target(value, &shape, x.level);
-        // Flattens the axes of the indices into one axis.
+        // Flattens the axes that the result has in place of `axis` into one axis.
         let flat = [&shape[..axis], &[indices.len()], &shape[shape.len() - (x.shape.len() - axis - 1)..]].concat();
         let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not contiguous"))?;
         let mut at = 0;

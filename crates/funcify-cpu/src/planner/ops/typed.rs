@@ -1,5 +1,6 @@
-//! Plans nodes whose operands or results are integers in a type of their own. Elementwise ops are added to bodies. Ops
-//! that have no instruction are computed as a whole: by a kernel, or by the reference evaluator if there is none.
+//! Plans nodes with operands or results that the plan holds in an integer type rather than as floats. Elementwise ops
+//! are added to fused bodies. Ops that have no instruction are computed as a whole: by a kernel, or by the reference
+//! evaluator if there is no kernel.
 
 use std::sync::Arc;
 
@@ -14,11 +15,11 @@ use crate::kernels::whole::WholeKernel;
 /// The maximum number of elements in the operands and results of an op that the reference evaluator computes inside a
 /// plan.
 const MAX_EVALUATED: usize = 1 << 20;
-/// The maximum size of an axis that is folded by one body, which loads all its elements.
+/// The maximum size of an axis that a single fused body folds by loading all elements along the axis.
 const MAX_UNROLLED: usize = 8;
 
 impl Scope<'_, '_> {
-    /// Plans a node with one result.
+    /// Plans a node with one result. The plan may hold the operands and the result of the node in integer types.
     pub(super) fn typed_node(&mut self, node: &Node, value: ValueId) -> Result<Vec<Option<Value>>> {
         let name = node.op.name();
         let is_float = self.planner.representation(self.graph, value) == Type::Float
@@ -45,7 +46,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns `true` if the planned form of a value has only floats.
+    /// Returns `true` if the plan holds all elements of a value as floats, or can do so if the value is static.
     pub(super) fn is_float(&self, value: ValueId) -> bool {
         match &self.values[value.index()] {
             Some(Value::Static(tensor)) => {
@@ -57,8 +58,9 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the memory for a value with elements of type `ty`: its target if the target has this type, or new
-    /// memory. In the latter case, the caller must pass the result to [`held_as`](Scope::held_as).
+    /// Returns memory in which to compute a value with elements of type `ty`: the value's [`target`](Scope::target) if
+    /// the plan holds the value in this type, and new memory otherwise. In the latter case, the caller must pass the
+    /// result to [`held_as`](Scope::held_as).
     pub(super) fn typed_target(&mut self, value: ValueId, shape: &[usize], level: usize, ty: Type) -> View {
         match self.planner.representation(self.graph, value) == ty {
             true => self.target(value, shape, level),
@@ -76,7 +78,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Returns a tensor with elements of type `ty`.
+    /// Returns the tensor of a value, converted to elements of type `ty` if necessary.
     pub(super) fn tensor_of(&mut self, value: ValueId, ty: Type) -> Result<View> {
         let view = self.tensor(value)?;
         if self.planner.emitter.ty(&view) == ty {
@@ -109,7 +111,8 @@ impl Scope<'_, '_> {
         self.held_as(value, to).map(Some)
     }
 
-    /// Plans an op that is computed as a whole.
+    /// Plans an op that a kernel or the reference evaluator computes as a whole. Returns an error if neither supports
+    /// it.
     pub(super) fn evaluate(&mut self, node: &Node) -> Result<Vec<Option<Value>>> {
         let declined = || Declined::new(node.op.name(), "no instruction implements it yet");
         let is_total = match node.op.class() {
@@ -150,8 +153,8 @@ impl Scope<'_, '_> {
         Ok(outputs.into_iter().map(|(view, _)| Some(Value::Tensor(view))).collect())
     }
 
-    /// Returns the kernel that computes an op as a whole, or `None` if there is no such kernel. Partial sums never use
-    /// a kernel, because they must not be rounded.
+    /// Returns the kernel that computes an op as a whole, or `None` if there is no such kernel. Partial sums are never
+    /// computed by a kernel, because they must not be rounded.
     fn whole_kernel(&mut self, node: &Node) -> Result<Option<WholeKernel>> {
         if node.outputs.iter().any(|output| self.planner.label(self.graph, *output) == Label::Share) {
             return Ok(None);
@@ -188,8 +191,8 @@ impl Scope<'_, '_> {
         Ok(results)
     }
 
-    /// Returns `true` if the reference evaluator can compute an op, and the op is not too large. Evaluates the op on
-    /// zeros, because any error depends only on sizes.
+    /// Returns `true` if the reference evaluator can compute an op, and the op is not too large. To find out, evaluates
+    /// the op on zeros: only the sizes determine whether the evaluation fails.
     fn evaluates(&self, node: &Node, inputs: &[(View, TensorType)], outputs: &[(View, TensorType)]) -> bool {
         let elements: usize = inputs.iter().chain(outputs).map(|(view, _)| view.len()).sum();
         let zeros = |(view, ty): &(View, TensorType)| HostTensor::zeros(ty.dtype, &view.shape);

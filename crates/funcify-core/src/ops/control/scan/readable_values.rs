@@ -10,7 +10,7 @@
 use super::*;
 use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
-/// Selects, from `candidates`, the values that the backward loop may read from traces in addition to the `saved` ones.
+/// Selects the candidates that the backward loop may read from traces in addition to the `saved` values.
 pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {
     // Removing a candidate means that more values are recomputed, which may rule out other candidates.
     loop {
@@ -23,8 +23,8 @@ pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved:
     }
 }
 
-/// Returns `true` if a discontinuous op combines operands computed from `value` with recomputed operands, assuming that
-/// only the values in `given` are read from traces.
+/// Returns `true` if a discontinuous op combines operands computed from `value` with recomputed operands, or if `value`
+/// is an extremum of recomputed elements. Assumes that only the values in `given` are read from traces.
 fn mixes_with_recomputed(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     let count = body.values().count();
     let (mut of_value, mut again) = (vec![false; count], vec![false; count]);
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use crate::{Value, select};
 
-    /// Traces a step on a carry and a row, both of shape `[2,3]`. Returns, for each result, `true` if it is readable
-    /// when all results are candidates.
+    /// Traces `step` with a carry and a row, both of shape `[2,3]`. Returns, for each of the first `N` results, `true`
+    /// if it is readable when all of them are candidates.
     fn readable<const N: usize>(step: impl Fn(Value, Value) -> ([Value; N], Value)) -> [bool; N] {
         let body = Graph::build("step", |g| {
             let (next, y) = step(g.input("c", "f32[2,3]"), g.input("x", "f32[2,3]"));
@@ -124,8 +124,9 @@ mod tests {
         assert_eq!(beside(|next, again| next - again), [true]);
     }
 
-    /// Checks that the order of the candidates does not matter. The maximum must be recomputed, so `twice`, which is
-    /// compared with it, must be recomputed too, although it is the first candidate.
+    /// Checks that the order of the candidates does not matter. The second candidate, `largest`, must be recomputed,
+    /// because it is the maximum of recomputed elements. The first candidate, `twice`, is compared with `largest`, so
+    /// it must be recomputed too.
     #[test]
     fn what_is_not_readable_stands_against_others() {
         let step = |c: Value, x: Value| {

@@ -2,7 +2,7 @@
 
 use crate::{Error, Graph, HostTensor, evaluate};
 
-/// Returns the first error for a graph in text form.
+/// Parses and checks a graph in text form, and returns the first error.
 #[track_caller]
 fn refused(text: &str) -> String {
     let error = match Graph::parse(text) {
@@ -19,8 +19,8 @@ fn says(error: &str, parts: &[&str]) {
     }
 }
 
-/// Returns the text of a function with a loop over a buffer. `header` is the text from the type of `%rows` up to the
-/// `{` of the loop, `reads` is the line that declares the buffer, and `writes` are the written taps.
+/// Returns the text of a function with a loop over a buffer. `header` is the text between `%rows: f32[` and the `{` of
+/// the loop, `reads` is the line that declares the buffer, and `writes` are the written taps.
 fn buffer(header: &str, reads: &str, writes: &[&str]) -> String {
     let writes: Vec<String> = writes.iter().map(|write| format!("%m[{write}] = %0")).collect();
     format!(

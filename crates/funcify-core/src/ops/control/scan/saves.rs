@@ -3,15 +3,15 @@
 //! The states are always saved: the carries before each step, and each row of a full buffer that a step reads and a
 //! later step overwrites. All other rows that steps read are in the sequences and in the final buffers. The
 //! [`CheckpointPolicy`] selects additional values that a step computes. A value that the loop already stacks as one of
-//! its ys is not saved a second time. If it is also the next value of a carry, its trace replaces the trace of that
-//! carry, and the value is not recomputed. Pruning removes residuals that the backward loop does not read.
+//! its ys is not saved a second time. If such a value is also the next value of a carry, its trace replaces the trace
+//! of that carry, and the value is not recomputed. Pruning removes residuals that the backward loop does not read.
 
 use super::*;
 use crate::graph::{Output, Source};
 use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
-/// The smallest number of terms for which a matrix product counts as expensive. A product with fewer terms is
-/// recomputed, because recomputing it costs no more than writing it to memory and reading it back.
+/// The smallest number of terms per element for which a matrix product counts as expensive. A product with fewer terms
+/// is recomputed, because recomputing it costs no more than writing it to memory and reading it back.
 const COSTLY_PRODUCT_TERMS: i64 = 32;
 
 /// The residuals that a loop saves for the backward pass. `T` is a value, or the index of a result of the loop.
@@ -52,7 +52,8 @@ impl LoopRecord<usize> {
     }
 }
 
-/// The results of a loop, followed by the traces of saved values.
+/// The buffers of a forward loop and the outputs of its body: those of the original loop, followed by those of the
+/// saved values.
 struct Stacked<'a> {
     body: &'a Graph,
     buffers: Vec<Buffer>,
@@ -155,10 +156,10 @@ fn last_rows(scan: &Scan) -> Option<usize> {
     scan.truncate.filter(is_there)
 }
 
-/// Returns the values to save in a loop's body or in a branch. Excludes values that depend only on invariants. Also
-/// excludes the results of inner loops and of functions with derivative rules, because these loops and functions run
-/// again and save their own residuals. The first `stepwise` parameters differ between steps. For a branch, `stepwise`
-/// is the total number of parameters.
+/// Returns the values that `policy` saves in a loop's body or in a branch. Excludes values that depend only on
+/// invariants. Also excludes the results of inner loops and of functions with derivative rules, because these loops and
+/// functions run again and save their own residuals. The first `stepwise` parameters differ between steps. For a
+/// branch, `stepwise` is the total number of parameters.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
@@ -227,7 +228,7 @@ impl Scan {
     }
 }
 
-/// Selects the rows that the loop returns. `all` holds all rows of the buffer.
+/// Selects the rows of a buffer that the loop returns. `all` holds all rows of the buffer.
 pub(super) fn returned(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
     let Returned::Last(count) = buffer.returned else { return all };
     let start = if scan.reverse { Dim::from(0) } else { all.dim(0) - count };

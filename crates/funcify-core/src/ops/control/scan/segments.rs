@@ -2,11 +2,12 @@
 //!
 //! If the policy saves only the states between segments, reverse mode differentiates the rewritten loop. Reverse mode
 //! needs no special case for segments: the backward pass of the outer loop runs the inner loop again, and pulls
-//! cotangents back through it. The remaining steps form a separate loop, which runs last.
+//! cotangents back through it. The steps that do not fill a segment form a separate loop, which runs last.
 //!
 //! A segment receives from the previous segment: the carries; the last rows of each growing buffer, as many as the
 //! buffer has initial rows; and the rows of each full buffer that both segments may read or write. The other rows of a
-//! full buffer come from its operand, like the rows of a sequence. The rows that a segment completes are stacked.
+//! full buffer come from its operand, like the rows of a sequence. The rows that a segment completes, which no later
+//! segment writes, are stacked.
 
 use super::chunked::join_chunks;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
@@ -83,7 +84,7 @@ struct Segments<'a> {
 /// The state that a range of steps receives from earlier steps.
 #[derive(Clone)]
 struct State {
-    /// For each buffer, the rows that it shares with earlier steps, if there are any.
+    /// For each buffer, the rows that these steps share with earlier steps, if there are any.
     rows: Vec<Option<Value>>,
     carries: Vec<Value>,
 }
@@ -180,7 +181,8 @@ impl Segments<'_> {
         if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
     }
 
-    /// Returns, for each full buffer, the rows of this range of steps that no earlier step reads or writes.
+    /// Returns, for each full buffer, the rows of this range of steps that no earlier step reads or writes. Returns
+    /// `None` for all other buffers.
     fn first_touched_rows(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
         let scan = self.scan;
         let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {
@@ -207,7 +209,7 @@ impl Segments<'_> {
         let (scan, places, length) = (self.scan, self.scan.operands(), self.length);
         let mut sequences = Vec::new();
         let mut add = |rows: Value, reach: usize| {
-            // A segment reads its own rows and, up to its largest offset, rows of the segments after it.
+            // A segment reads its own rows, and the first `reach` rows of the segments after it.
             let more = reach.div_ceil(length);
             let high = Dim::from(more * length - reach);
             let is_whole = high == Dim::from(0);
@@ -331,7 +333,7 @@ fn concat_rows(parts: &[Value]) -> Value {
     if let [one] = parts { *one } else { concat(parts, 0) }
 }
 
-/// Splits rows into blocks of `length` rows.
+/// Splits rows into `count` blocks of `length` rows each.
 fn blocks(rows: Value, count: Dim, length: usize) -> Value {
     rows.reshape(rows.row_type().shape.with_leading(length).with_leading(count))
 }

@@ -22,8 +22,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Returns the steps to differentiate in a loop that has run. Adds an op that binds the number of these steps, if
-    /// it is known only at run time.
+    /// Returns the steps of the forward loop that the backward loop covers. If their number is known only at run time,
+    /// adds an op that binds it to a symbol.
     pub(super) fn of(scan: &Scan) -> Result<Self, Failed> {
         let ran = scan.length();
         let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
@@ -63,7 +63,7 @@ impl Span {
         }
     }
 
-    /// Returns the cotangent of a full buffer, with zeros in the rows that earlier steps have written.
+    /// Returns `rows`, the cotangent of a full buffer, with zeros in the rows that earlier steps have written.
     pub(super) fn full_buffer_cotangent(&self, buffer: &Buffer, mut rows: Value) -> Value {
         let older = self.steps_before();
         if older == Dim::from(0) {
@@ -84,7 +84,7 @@ pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Undoes [`rows_from`] for cotangents: prepends to `tail` the first `first` rows of `head`, or as many zero rows if
+/// Undoes [`rows_from`] for cotangents: prepends to `tail` the first `first` rows of `head`, or `first` zero rows if
 /// `head` is `None`.
 pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {

@@ -1,4 +1,4 @@
-//! The text form of the loop: lines for its sequences, buffers and carries, and for the writes of a step.
+//! The text form of a scan: lines for its sequences, buffers and carries, and for the writes of a step.
 
 use std::mem::take;
 
@@ -82,7 +82,7 @@ fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     }
 }
 
-/// Converts an offset to a printed tap.
+/// Converts an offset to a printed tap by subtracting `shift`.
 fn printed_tap(offset: usize, shift: usize) -> Option<i64> {
     Some((offset as i64).wrapping_sub(shift as i64))
 }
@@ -191,7 +191,7 @@ impl Scan {
         };
         let buffer = |start| Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
         let possible: Vec<Buffer> = starts.into_iter().map(buffer).collect();
-        // Keeps the kinds of buffers for which the number of rows matches the type. Several kinds may match.
+        // Keeps the kinds of buffers whose number of rows matches the declared type. Several kinds may match.
         let of_length = |buffer: &&Buffer| {
             let length = Some(buffer.rows(&self.length(), rows.as_ref()));
             returned == Returned::All && binder.ty.shape.dims().first() == length.as_ref()
@@ -227,8 +227,8 @@ impl Scan {
         Ok(from)
     }
 
-    /// Returns the body's results with their names: the rows written to each buffer, the next carries, the `until`
-    /// flag.
+    /// Adds the offsets of the written rows to the buffers. Returns the body's results with their names: the rows
+    /// written to each buffer, the next carries, the `until` flag.
     fn read_writes(&mut self, body: &FormBody, reading: &Reading<'_>) -> Result<Vec<(String, ValueId)>> {
         let mut outputs = Vec::new();
         for (index, binder) in reading.results.iter().enumerate() {
@@ -271,7 +271,7 @@ impl Scan {
     }
 }
 
-/// Returns the result that a line describes, or an error if it is not the result at `index`.
+/// Returns the result that a line describes, or an error if the line does not describe the result at `index`.
 fn described_result<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<&'a Binder> {
     let (name, site) = &line.named;
     let expected = match reading.results.get(index) {

@@ -98,8 +98,8 @@ impl Traced {
         result
     }
 
-    /// Checks that a branch returns the structure and the types of the first branch (switch-c2). The error names the
-    /// leaf that differs.
+    /// Checks that the results of a branch have the structure and the types of the first branch's results (switch-c2).
+    /// The error names the leaf that differs.
     fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
         if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;

@@ -79,8 +79,8 @@ pub(super) fn vjp(
 ) -> Result<Cotangents, Failed> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let guess = switch.pulled(context.wrt, &given, &mut Vec::new());
-    // The forward pass saves no residuals if no branch has values to save, or if the results of the switch were already
-    // known.
+    // The record has no residuals if no branch has values to save, or if the forward pass read the results of the
+    // switch from residuals instead of running it.
     let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
     let (connected, (op, values)) = guess.confirm(|connected, found| {

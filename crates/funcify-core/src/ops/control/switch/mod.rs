@@ -58,7 +58,7 @@ impl Switch {
         Ok((Switch { branches }, operands))
     }
 
-    /// Returns the branch that an index selects (switch-c1).
+    /// Returns the number of the branch that `index` selects (switch-c1).
     pub fn selected_branch(&self, index: i64) -> usize {
         crate::ops::clamp_index(index, self.branches.len())
     }

@@ -20,7 +20,7 @@ struct Lanes<'a> {
     op: &'a While,
     size: &'a Dim,
     operands: &'a [Batched],
-    /// Marks the carries that have lanes.
+    /// For each carry, `true` if it has lanes.
     carries: Vec<bool>,
 }
 
@@ -45,7 +45,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[])
     }
 
-    /// Traces the step. Marks in `found` the carries that the step returns with lanes.
+    /// Traces the step. Sets `found` to `true` for each carry that the step returns with lanes.
     fn step(&self, found: &mut [bool]) -> Result<ClosedBody, Failed> {
         self.trace(&self.op.body, &[], |inputs| {
             let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body))?;
@@ -81,7 +81,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[initial])
     }
 
-    /// Evaluates the condition on these carries.
+    /// Inlines the condition with these carries, and returns its result.
     fn evaluate_condition(&self, carries: &[Batched]) -> Result<Batched, Failed> {
         let carries = &carries[..self.carries.len()];
         let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition))?;

@@ -1,4 +1,4 @@
-//! The public function `while_loop(init, |carry| condition, |carry| carry)`.
+//! The public functions `while_loop(init, |carry| condition, |carry| carry)` and `while_loop_bounded`.
 
 use super::*;
 use crate::ops::scan::check_carry;

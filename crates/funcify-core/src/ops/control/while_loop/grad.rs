@@ -93,15 +93,15 @@ impl While {
         }
     }
 
-    /// Converts a list with one item per operand of this op to a list with one item per operand of
-    /// [`as_loop`](While::as_loop). `steps` is the item for the number of steps.
+    /// Converts a list with one item per operand of this op to a list with one item per operand of the scan that
+    /// [`as_loop`](While::as_loop) returns. `steps` is the item for the number of steps.
     pub(in crate::ops) fn to_loop_operands<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
         let places = self.operands();
         [&[steps], &operands[places.carries], &operands[places.body]].concat()
     }
 
-    /// Converts a list with one item per operand of [`as_loop`](While::as_loop) to a list with one item per operand of
-    /// this op. `of_condition` is the item for each value that the condition captures.
+    /// Converts a list with one item per operand of the scan that [`as_loop`](While::as_loop) returns to a list with
+    /// one item per operand of this op. `of_condition` is the item for each value that the condition captures.
     pub(in crate::ops) fn split_loop_operands<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
         let places = self.operands();
         let (carries, body) = of_loop[1..].split_at(places.carries.len());

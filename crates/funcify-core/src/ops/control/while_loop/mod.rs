@@ -24,7 +24,7 @@ pub use build::{while_loop, while_loop_bounded};
 
 use crate::cancel::{ActiveHandles, Progress};
 
-/// A loop that runs while a condition is true.
+/// A loop that runs its step while a condition is true.
 #[derive(Clone, Debug)]
 pub struct While {
     /// The graph that computes the condition from the carries.

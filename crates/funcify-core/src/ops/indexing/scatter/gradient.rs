@@ -86,7 +86,8 @@ impl Combining {
         let row = self.updates.shape().with_dim(self.op.axis, 1);
         let (one, zero) = (full(row.clone(), self.updates.dtype(), 1.0), full(row, DType::I64, 0.0));
         let running = |is_downward: bool| {
-            // Shifts the values by one position, so that each update is aligned with its neighbour.
+            // Shifts the values by one position, so that each update is aligned with the preceding update, or with the
+            // following one if `is_downward` is set.
             let shifted = |end: Value, values: Value| match is_downward {
                 false => concat(&[end, values], axis).slice(axis, Dim::from(0)..count.clone()),
                 true => concat(&[values, end], axis).slice(axis, Dim::from(1)..count.clone() + 1),

@@ -51,7 +51,8 @@ impl Conv {
     }
 }
 
-/// Returns the size of an axis after dilation by `step`, which the type rule has checked.
+/// Returns the size of an axis after dilation by `step`. The type rule has already rejected every axis for which this
+/// size cannot be computed.
 fn expect_dilated_size(size: &Dim, step: usize) -> Dim {
     dilated_size(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }
@@ -91,7 +92,8 @@ mod tests {
         })
     }
 
-    /// Checks that `<g, conv(x, k)> = <input_transpose(g), x> = <kernel_transpose(g), k>`.
+    /// Checks that the inner products `<g, conv(x, k)>`, `<input_transpose(g), x>` and `<kernel_transpose(g), k>` are
+    /// equal for an operand `x`, a kernel `k` and a cotangent `g`.
     fn check<const D: usize>(options: ConvOptions<D>, x: [i64; 4], kernel: [i64; 4], symbolic: bool) {
         let shape = |dims: [i64; 4], name: &str| {
             let dim = |(axis, size): (usize, &i64)| match symbolic && axis >= 2 {

@@ -77,7 +77,8 @@ impl Conv {
         })
     }
 
-    /// Returns the index in the operand for a position on the dilated axis, or `None` if that position holds a zero.
+    /// Returns the index in the operand for a position on the dilated axis, or `None` if that position holds an
+    /// inserted zero or lies outside the axis.
     pub(super) fn source(&self, axis: usize, position: i64, size: usize) -> Option<usize> {
         let dilation = self.input_dilation[axis] as i64;
         let source = usize::try_from(position / dilation).ok()?;

@@ -157,16 +157,17 @@ impl Recurrence {
         self
     }
 
-    /// Truncates backpropagation through time: see [`ScanOptions::truncate`](crate::ScanOptions::truncate). Rows of a
-    /// full buffer that were written before the last `steps` steps also have a gradient of zero. An initial row of a
-    /// state has a nonzero gradient only if one of the last `steps` steps reads it.
+    /// Truncates backpropagation through time to the last `steps` steps: see
+    /// [`ScanOptions::truncate`](crate::ScanOptions::truncate). Rows of a full buffer that were written before the last
+    /// `steps` steps also have a gradient of zero. An initial row of a state has a nonzero gradient only if one of the
+    /// last `steps` steps reads it.
     pub fn truncate(&mut self, steps: usize) -> &mut Self {
         self.truncate = Some(steps);
         self
     }
 
-    /// Adds a sequence. Let `low` be the minimum of 0 and the sequence's taps, and `high` the maximum. At step `t`, tap
-    /// `k` reads row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
+    /// Adds a sequence, whose rows the steps read. Let `low` and `high` be the minimum and the maximum of 0 and the
+    /// taps. At step `t`, tap `k` reads row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -247,8 +248,8 @@ impl Recurrence {
         State(self.buffers.len() - 1)
     }
 
-    /// Adds a full buffer, whose rows the steps read and write. Let `low` be the smallest of all its taps. At step `t`,
-    /// tap `k` refers to row `t + k - low`. A step does all its reads before its writes.
+    /// Adds a full buffer, whose rows the steps read and write. Let `low` be the smallest tap in `reads` and `writes`.
+    /// At step `t`, tap `k` refers to row `t + k - low`. A step does all its reads before its writes.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -306,8 +307,8 @@ impl Recurrence {
         Carry { index, tree: init }
     }
 
-    /// Traces the body once and adds the loop. The values that the body returns are stacked along axis 0, in the order
-    /// of the steps.
+    /// Traces the body once, adds the loop, and returns its results. The values that the body returns are stacked along
+    /// axis 0, in the order of the steps.
     pub fn run<Y: Tree>(&self, body: impl FnOnce(&mut Step<'_>) -> Y) -> Outcome<Y> {
         let steps = self.step_count();
         let (trace, mut step) = self.open();
@@ -433,7 +434,7 @@ impl Recurrence {
         Steps::Dim(smallest)
     }
 
-    /// Returns the parameters of the body: the rows of sequences, the rows of buffers, the carries.
+    /// Returns the names and types of the body's parameters: the rows of sequences, the rows of buffers, the carries.
     fn params(&self) -> Vec<(String, TensorType)> {
         let tapped = self.sequences.iter().chain(&self.buffers).enumerate();
         let rows = tapped.flat_map(|(index, tapped)| {
@@ -445,7 +446,7 @@ impl Recurrence {
         rows.chain(self.carries.iter().map(|(name, value)| (name.clone(), value.ty()))).collect()
     }
 
-    /// Converts the taps of a sequence to offsets from `t`.
+    /// Converts the taps of a sequence to row offsets relative to the step index.
     fn sequence_reads(&self, sequence: &Tapped) -> Reads {
         let span = sequence.span();
         let offset = |tap: &i64| if self.backwards { span.end - tap } else { tap - span.start };

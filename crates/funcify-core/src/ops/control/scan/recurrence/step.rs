@@ -28,7 +28,7 @@ pub struct Carry<T> {
     pub(super) tree: T,
 }
 
-/// A step of a recurrence, through which the body reads and writes values while it is traced.
+/// A step of a recurrence, through which the body reads and writes values during tracing.
 pub struct Step<'a> {
     pub(super) recurrence: &'a Recurrence,
     pub(super) values: Vec<Value>,
@@ -39,7 +39,7 @@ pub struct Step<'a> {
 
 /// A handle that [`Step::read`] accepts.
 pub trait Readable {
-    /// The values that [`Step::read`] returns.
+    /// The values that [`Step::read`] returns for this handle.
     type Rows;
     #[doc(hidden)]
     fn read(&self, step: &Step<'_>) -> Self::Rows;
@@ -47,7 +47,7 @@ pub trait Readable {
 
 /// A handle that [`Step::write`] accepts.
 pub trait Writable {
-    /// The values that [`Step::write`] accepts.
+    /// The values that [`Step::write`] accepts for this handle.
     type Rows;
     #[doc(hidden)]
     fn write(&self, step: &mut Step<'_>, rows: Self::Rows);
@@ -72,8 +72,8 @@ impl Step<'_> {
     /// keep all their rows.
     ///
     /// The number of steps that ran is known only after the loop. As a dimension, it is the number of rows of the
-    /// traces; [`Outcome::steps`] returns it as a value. It is an error to slice more rows from a trace than it has:
-    /// `trace.slice(0, -5..)` returns exactly five rows, and never an initial row.
+    /// traces; [`Outcome::steps`] returns it as a value. Slicing more rows from a trace than it has is an error:
+    /// `trace.slice(0, -5..)` returns exactly five rows, and never includes an initial row.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

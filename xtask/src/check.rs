@@ -60,8 +60,7 @@ pub(crate) fn features() -> Outcome {
 }
 
 /// The packages of the workspace that are never published.
-const UNPUBLISHED: [&str; 5] =
-    ["funcify-benches", "funcify-examples", "funcify-model-tests", "funcify-tests", "xtask"];
+const UNPUBLISHED: [&str; 5] = ["funcify-benches", "funcify-examples", "funcify-model-tests", "funcify-tests", "xtask"];
 
 /// Packages all crates that are published. Also builds each crate from its package, unless `--no-verify` is given.
 pub(crate) fn package(arguments: &[String]) -> Outcome {

@@ -70,7 +70,7 @@ impl From<Failed> for Value {
     }
 }
 
-/// A marker for an error that the open trace has recorded. Further ops are ignored, and building the program returns
+/// A marker for an error that the open graph has recorded. Further ops are ignored, and building the program returns
 /// the recorded error.
 ///
 /// A rule that cannot continue returns this marker. The `?` operator also converts an [`Error`](crate::Error) to this

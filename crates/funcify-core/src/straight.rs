@@ -66,7 +66,7 @@ impl Concrete {
     }
 }
 
-/// Adds the ops of a graph that run for the given inputs to the open trace. Returns the graph's outputs.
+/// Adds the ops of a graph that run for the given inputs to the open graph. Returns the graph's outputs.
 fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let concrete = Replay::new(graph, inputs).walk_marked(&graph.live_nodes(), |_, node, operands| {
         at_site(node.site, || match node.op.class() {
@@ -95,7 +95,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
     Ok(concrete.outputs()?)
 }
 
-/// Adds an op to the open trace, with its symbolic sizes replaced by numbers, and evaluates it.
+/// Adds an op to the open graph, with its symbolic sizes replaced by numbers, and evaluates it.
 fn run_op(
     op: &Op,
     node: &Node,
@@ -162,7 +162,7 @@ fn run_associative(
     (0..op.leaves).map(leaf).collect()
 }
 
-/// Adds the steps of a scan to the open trace, in the order in which the reference evaluator runs them.
+/// Adds the steps of a scan to the open graph, in the order in which the reference evaluator runs them.
 fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let (places, at) = (scan.operands(), node.place());
     if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {

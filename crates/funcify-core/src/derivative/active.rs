@@ -74,7 +74,7 @@ fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     Ok(closed.graph)
 }
 
-/// Adds the live nodes of a graph to the open trace, with the nodes of `forward` in place of each active call to a
+/// Adds the live nodes of a graph to the open graph, with the nodes of `forward` in place of each active call to a
 /// function with a custom reverse rule. Returns the outputs.
 fn run_forward(graph: &Graph, inputs: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();

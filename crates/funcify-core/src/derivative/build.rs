@@ -471,7 +471,7 @@ fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Valu
 }
 
 /// Runs `f`, which computes a derivative, in a separate trace. Removes dead nodes, and adds the remaining nodes to the
-/// open trace. Returns the values that `f` returned, translated to the open trace, and the second result of `f`
+/// open graph. Returns the values that `f` returned, translated to the open graph, and the second result of `f`
 /// unchanged.
 pub(super) fn derive_separately<T>(
     at: &Place,

@@ -1,8 +1,8 @@
-//! The forward sweep: adds a graph to the open trace together with the tangents of its values.
+//! The forward sweep: adds a graph to the open graph together with the tangents of its values.
 
 use super::*;
 
-/// Adds the live nodes of `graph`, and the tangents of their results, to the open trace. Returns the outputs with their
+/// Adds the live nodes of `graph`, and the tangents of their results, to the open graph. Returns the outputs with their
 /// tangents.
 pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let graph = &*graph.with_free_symbols();

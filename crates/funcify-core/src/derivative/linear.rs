@@ -54,7 +54,7 @@ impl Transpose {
     }
 }
 
-/// Adds the transpose of `graph`, with respect to the inputs that are `None` in `inputs`, to the open trace. Returns
+/// Adds the transpose of `graph`, with respect to the inputs that are `None` in `inputs`, to the open graph. Returns
 /// the cotangents of these inputs, computed from the `cotangents` of the outputs; the entry of an input that receives
 /// no cotangent is `None`. Returns `None` if the graph is not linear in these inputs.
 pub(crate) fn emit_transpose(

@@ -37,7 +37,7 @@ pub(super) struct RecordedSplit {
 }
 
 impl Split {
-    /// Adds a graph to the open trace, and splits the graph's derivative with respect to the inputs in `wrt`.
+    /// Adds a graph to the open graph, and splits the graph's derivative with respect to the inputs in `wrt`.
     /// `is_apart` is `true` if the derivative will be applied in a different trace.
     pub(super) fn record(
         at: &Place,
@@ -76,7 +76,7 @@ impl Split {
     }
 
     /// Splits a transpose whose first `tangents` inputs are the tangents. Adds the nodes that do not depend on the
-    /// tangents to the open trace, and returns the split with the saved values.
+    /// tangents to the open graph, and returns the split with the saved values.
     fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> Result<(Split, Vec<Value>), Failed> {
         let Transpose { graph, captures, passes: depends_on_inputs } = transpose;
         let count = graph.values().count();
@@ -121,7 +121,7 @@ impl Split {
         Ok((Split { graph, saved, per_tangent, depends_on_inputs }, results))
     }
 
-    /// Adds the tangents of the float outputs to the open trace and returns them. The tangent is `None` for an output
+    /// Adds the tangents of the float outputs to the open graph and returns them. The tangent is `None` for an output
     /// that does not depend on the inputs in `wrt`.
     pub(super) fn apply(&self, tangents: &[Value], saved: &[Value]) -> Result<Vec<Option<Value>>, Failed> {
         let graph = &self.graph;
@@ -143,7 +143,7 @@ fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
     symbols
 }
 
-/// Adds the nodes of `graph` marked in `which` to the open trace, and their results to `values`.
+/// Adds the nodes of `graph` marked in `which` to the open graph, and their results to `values`.
 fn emit_marked_nodes<'g>(
     values: Replay<'g, Value>,
     graph: &Graph,

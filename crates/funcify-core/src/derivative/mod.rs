@@ -1,7 +1,7 @@
 //! Derivatives of any order through every loop, in forward and reverse mode.
 //!
 //! Each op has two rules in addition to its type rule: [`OpRules::jvp`] adds the op and the tangents of its results to
-//! the open trace, and [`OpRules::vjp`] adds the cotangents of its operands. The modules `jvp` and `vjp` apply these
+//! the open graph, and [`OpRules::vjp`] adds the cotangents of its operands. The modules `jvp` and `vjp` apply these
 //! rules to all nodes of a graph. The result is again a graph, which can be differentiated, batched and printed like
 //! any other.
 //!
@@ -232,7 +232,7 @@ pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Fai
     Ok(results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect())
 }
 
-/// Applies a forward rule: adds the op and the tangents of its results to the open trace. `tangents` computes these
+/// Applies a forward rule: adds the op and the tangents of its results to the open graph. `tangents` computes these
 /// tangents from the values of the operands and the results.
 ///
 /// ```

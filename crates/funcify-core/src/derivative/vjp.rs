@@ -1,4 +1,4 @@
-//! The reverse sweep: adds a graph to the open trace, and then the cotangents of its inputs.
+//! The reverse sweep: adds a graph to the open graph, and then the cotangents of its inputs.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::active::active_values;
 use super::*;
 use crate::graph::tracer::keep_name;
 
-/// A graph recorded in the open trace, with the data that the backward pass needs.
+/// A graph recorded in the open graph, with the data that the backward pass needs.
 pub(crate) struct Tape<'a> {
     graph: Cow<'a, Graph>,
     vjp_options: &'a VjpOptions,
@@ -20,7 +20,7 @@ pub(crate) struct Tape<'a> {
 }
 
 impl<'a> Tape<'a> {
-    /// Adds the live nodes of `graph` to the open trace. The tape can then compute cotangents of the inputs in `wrt`.
+    /// Adds the live nodes of `graph` to the open graph. The tape can then compute cotangents of the inputs in `wrt`.
     pub(crate) fn record(
         graph: &'a Graph,
         inputs: &[Value],
@@ -46,7 +46,7 @@ impl<'a> Tape<'a> {
         Ok(tape)
     }
 
-    /// Creates a tape for `graph` without adding its nodes to the open trace.
+    /// Creates a tape for `graph` without adding its nodes to the open graph.
     fn of(graph: Cow<'a, Graph>, wrt: &[bool], vjp_options: &'a VjpOptions) -> Self {
         let (values, nodes) = (graph.values().count(), graph.nodes().len());
         Tape {
@@ -59,7 +59,7 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Adds the live nodes to the open trace, except those whose results are all known.
+    /// Adds the live nodes to the open graph, except those whose results are all known.
     fn run(&mut self, inputs: &[Value]) -> Result<(), Failed> {
         let graph = self.graph.clone();
         for (input, value) in graph.inputs().iter().zip(inputs) {
@@ -85,7 +85,7 @@ impl<'a> Tape<'a> {
         Ok(())
     }
 
-    /// Adds one node to the open trace and returns its results.
+    /// Adds one node to the open graph and returns its results.
     fn run_node(&mut self, index: usize, node: &Node, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         if !node.outputs.iter().any(|output| self.active[output.index()]) {
             return emit(node.op.clone(), operands);
@@ -104,7 +104,7 @@ impl<'a> Tape<'a> {
         Ok(forward.results)
     }
 
-    /// Returns the value in the open trace that corresponds to a value of the graph.
+    /// Returns the value in the open graph that corresponds to a value of the graph.
     pub(crate) fn value(&self, id: ValueId) -> Result<Value, Failed> {
         let nothing = || self.graph.undefined_value_error(format!("value {}", id.index()));
         Ok(self.values[id.index()].ok_or_else(nothing)?)
@@ -114,12 +114,12 @@ impl<'a> Tape<'a> {
         ids.iter().map(|id| self.value(*id)).collect()
     }
 
-    /// Returns the values in the open trace that correspond to the outputs of the graph.
+    /// Returns the values in the open graph that correspond to the outputs of the graph.
     pub(crate) fn outputs(&self) -> Result<Vec<Value>, Failed> {
         self.graph.outputs().iter().map(|output| self.value(output.value)).collect()
     }
 
-    /// Adds the cotangents of the inputs to the open trace, computed from the cotangents of the outputs. The entry of
+    /// Adds the cotangents of the inputs to the open graph, computed from the cotangents of the outputs. The entry of
     /// an input that receives no cotangent is `None`.
     pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&self.active, cotangents)

@@ -1,7 +1,7 @@
-//! Records graphs on a thread-local stack of open traces, each with its open bodies.
+//! Records graphs on a thread-local stack of open graphs, each with its open bodies.
 //!
 //! A [`Value`] is a small handle to a value in one of the bodies. Handles are `Copy`, so formulas need neither
-//! references nor clones, but the trace must be thread-local. Each handle contains the unique number of its body (its
+//! references nor clones, but the open graph must be thread-local. Each handle contains the unique number of its body (its
 //! home), so the use of a value after its body is closed is detected and rejected.
 
 use std::rc::Rc;
@@ -76,7 +76,7 @@ impl OpenBody {
     }
 }
 
-/// A guard that closes the traces and bodies that the user's closure opened, even if the closure panics.
+/// A guard that closes the graphs and bodies that the user's closure opened, even if the closure panics.
 struct Guard {
     traces: usize,
     bodies: usize,
@@ -111,7 +111,7 @@ pub fn rebuild<T: Tree>(graph: &Graph, site: Site, body: impl FnOnce(&Builder) -
     OpenGraph::named(graph.name(), site, None).trace(body)
 }
 
-/// An open trace that still needs its outputs.
+/// An open graph that still needs its outputs.
 struct OpenGraph {
     guard: Guard,
     at: Place,
@@ -125,7 +125,7 @@ impl OpenGraph {
         Self::named(name, site, is_wrong.then(|| name_error(&at, "the graph", name, "it is not an identifier")))
     }
 
-    /// Opens a trace. If `error` is given, the trace counts as failed from the start.
+    /// Opens a graph. If `error` is given, the graph counts as failed from the start.
     fn named(name: &str, site: Site, error: Option<Error>) -> Self {
         let guard = open_guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
@@ -154,7 +154,7 @@ impl OpenGraph {
         match (trace.error, added) {
             (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
             (Some(error), _) => Err(error),
-            // The outputs failed, but this trace has no error, so the error is recorded in a different trace.
+            // The outputs failed, but this graph has no error, so the error is recorded in a different graph.
             (None, Err(_)) => Err(escaped_value_error(&self.at, 0)),
         }
     }
@@ -249,10 +249,10 @@ pub fn emit_value(op: impl Into<Op>, operands: &[Value], site: Site) -> Value {
     or_failed(emit_at(op, operands, site), 1)[0]
 }
 
-/// Records an error in the open trace. The excerpt in the error shows `operands`.
+/// Records an error in the open graph. The excerpt in the error shows `operands`.
 pub fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Failed {
     let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
-    // The error is created before the trace is borrowed, because creating it may query the types of values.
+    // The error is created before the graph is borrowed, because creating it may query the types of values.
     record_error(error(&Place::new(op, site)), operands)
 }
 
@@ -261,7 +261,7 @@ pub fn fail_value(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&
     fail(op, site, operands, error).into()
 }
 
-/// Records an error in the open trace, with an excerpt of the innermost body.
+/// Records an error in the open graph, with an excerpt of the innermost body.
 fn record_error(error: Error, operands: &[Value]) -> Failed {
     let kept = in_trace(|trace| {
         let op = error.place().op.clone();
@@ -463,7 +463,7 @@ fn with_trace<R>(f: impl FnOnce(&mut Trace) -> R) -> Option<R> {
     TRACES.with_borrow_mut(|traces| traces.last_mut().map(f))
 }
 
-/// Runs `f` on the open trace. Fails if no trace is open.
+/// Runs `f` on the open graph. Fails if no graph is open.
 fn in_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R, Failed>) -> Result<R, Failed> {
     with_trace(f).unwrap_or(Err(Failed::new()))
 }

@@ -41,7 +41,7 @@ use crate::vmap::{Batched, lanes_type};
 
 /// The rules of an op. Every op must implement all rules; [`OpText`] supplies the name and the attributes.
 ///
-/// A rule that adds ops to the open trace never receives a failed value, and the caller of the rule checks whether any
+/// A rule that adds ops to the open graph never receives a failed value, and the caller of the rule checks whether any
 /// result has failed. A rule can therefore use the operators of [`Value`] directly. It needs `?` only to add an op, or
 /// to look at the type of an intermediate value with [`Value::checked`].
 ///
@@ -82,15 +82,15 @@ pub trait OpRules: OpText {
         self.text_attributes()
     }
 
-    /// Applies the batching rule: adds ops to the open trace that compute this op for `size` lanes at once, and returns
+    /// Applies the batching rule: adds ops to the open graph that compute this op for `size` lanes at once, and returns
     /// their results. At least one operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// Applies the forward-mode (JVP) rule: adds the op to the open trace, followed by the tangents of its results. At
+    /// Applies the forward-mode (JVP) rule: adds the op to the open graph, followed by the tangents of its results. At
     /// least one operand has a tangent.
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
-    /// Applies the reverse-mode (VJP) rule: adds ops to the open trace that compute the cotangents of the operands from
+    /// Applies the reverse-mode (VJP) rule: adds ops to the open graph that compute the cotangents of the operands from
     /// the cotangents of the results. An operand's cotangent is `None` if no derivative passes to it. At least one
     /// result has a cotangent.
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
@@ -264,12 +264,12 @@ pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
     }
 }
 
-/// Adds an op to the open trace, for a batching rule. All results have lanes.
+/// Adds an op to the open graph, for a batching rule. All results have lanes.
 fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, operands)?.into_iter().map(Batched::mapped).collect())
 }
 
-/// Adds an op without operands to the open trace, for a batching rule. The results are the same for all lanes.
+/// Adds an op without operands to the open graph, for a batching rule. The results are the same for all lanes.
 fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
@@ -295,7 +295,7 @@ fn trace_lanes(
     })
 }
 
-/// Records an error in the open trace: `component` should be `expected`, but is `found`.
+/// Records an error in the open graph: `component` should be `expected`, but is `found`.
 pub(crate) fn fail_mismatch(
     at: &Place,
     values: &[Value],

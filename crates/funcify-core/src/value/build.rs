@@ -219,7 +219,7 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();
     let dim = Dim::symbol(&size);
-    // If the op fails, the open trace records the error, as for any op.
+    // If the op fails, the open graph records the error, as for any op.
     _ = emit_at(BindSize { size }, &[number], Site::caller());
     dim
 }

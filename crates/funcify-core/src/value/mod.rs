@@ -31,7 +31,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, TensorType};
 use operand::{broadcast_batches, common_shape, normal_axis};
 
-/// Returns the results, or `count` failed values after an error, which the open trace has already recorded.
+/// Returns the results, or `count` failed values after an error, which the open graph has already recorded.
 pub(crate) fn or_failed(results: Result<Vec<Value>, Failed>, count: usize) -> Vec<Value> {
     results.unwrap_or_else(|failed| vec![failed.into(); count])
 }

@@ -97,7 +97,7 @@ pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     select_lanes(mask, size, value, stopped)
 }
 
-/// Adds the live nodes of `graph` to the open trace, batched over `size` lanes. Returns the outputs. Nodes without
+/// Adds the live nodes of `graph` to the open graph, batched over `size` lanes. Returns the outputs. Nodes without
 /// mapped operands are added unchanged.
 #[doc(hidden)]
 pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -52,7 +52,7 @@ use self::cut::{Class, classes, compute_for_all_steps, computes_needed, needed};
 use crate::rule::{Patch, RewriteContext};
 
 /// A loop, split into parts. The ids of values in the body refer to `body`, a copy of the original body with additional
-/// parameters. `V` is the type of the operands: values of the open trace, or value ids of a graph.
+/// parameters. `V` is the type of the operands: values of the open graph, or value ids of a graph.
 pub(super) struct Loop<V = Value> {
     pub(super) scan: Scan,
     pub(super) body: Graph,
@@ -246,7 +246,7 @@ impl<V: Copy> Loop<V> {
 }
 
 impl Loop {
-    /// Reassembles the loop and adds it to the open trace. Returns the loop's results, or `None` if the loop cannot be
+    /// Reassembles the loop and adds it to the open graph. Returns the loop's results, or `None` if the loop cannot be
     /// built.
     fn emit(&self) -> Option<Results> {
         let (scan, operands) = self.assemble()?;

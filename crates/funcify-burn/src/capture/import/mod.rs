@@ -24,7 +24,7 @@ struct Env {
     values: RefCell<HashMap<u64, Value>>,
 }
 
-/// Adds a record's ops to the open trace and returns the values of its results.
+/// Adds a record's ops to the open graph and returns the values of its results.
 ///
 /// # Errors
 /// Returns `Unsupported` if an op has no translation; the error names the op.
@@ -57,7 +57,7 @@ fn no_translation_error(at: &Place, op: &OperationIr) -> funcify_core::Error {
 }
 
 impl Env {
-    /// Adds these ops to the open trace.
+    /// Adds these ops to the open graph.
     fn add(&self, at: &Place, ops: &[OperationIr]) -> Result<()> {
         let mut next = 0;
         while let Some(op) = ops.get(next) {
@@ -84,7 +84,7 @@ impl Env {
         Ok(())
     }
 
-    /// Adds an inner loop to the open trace and returns the values of its results.
+    /// Adds an inner loop to the open graph and returns the values of its results.
     fn add_loop(
         &self,
         at: &Place,
@@ -155,7 +155,7 @@ impl Env {
         };
         match value.ty() {
             found if found == expected => Ok(value),
-            // Burn has no scalars, so rank 0 means that an earlier op failed. The open trace has already recorded the
+            // Burn has no scalars, so rank 0 means that an earlier op failed. The open graph has already recorded the
             // error of that op.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {

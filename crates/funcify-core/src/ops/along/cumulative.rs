@@ -86,7 +86,7 @@ impl OpRules for Cumulative {
 }
 
 impl Cumulative {
-    /// Adds the op to the open trace as a loop that combines one element per step. The axis must not be empty. Like the
+    /// Adds the op to the open graph as a loop that combines one element per step. The axis must not be empty. Like the
     /// op itself, the loop accumulates f16 and bf16 values in f32, and rounds each result once.
     #[doc(hidden)]
     pub fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {

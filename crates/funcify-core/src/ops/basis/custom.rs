@@ -27,20 +27,20 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Returns the attributes in the order in which the text form prints them.
     fn attributes(&self) -> Attributes;
 
-    /// Applies the batching rule: adds ops to the open trace that compute this op for `size` lanes at once, using
+    /// Applies the batching rule: adds ops to the open graph that compute this op for `size` lanes at once, using
     /// [`apply`](crate::apply) and the methods of [`Value`], and returns their results. At least one operand has lanes.
     /// An elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
     /// guarantees that hold for every rule.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// Applies the forward-mode rule: adds the op and the tangents of its results to the open trace, like
+    /// Applies the forward-mode rule: adds the op and the tangents of its results to the open graph, like
     /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) is a helper for writing
     /// the rule. Returns `None` if the op has no forward-mode rule. A program that needs the missing rule is rejected.
     fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         Ok(None)
     }
 
-    /// Applies the reverse-mode rule: adds ops to the open trace that compute the cotangents of the operands, like
+    /// Applies the reverse-mode rule: adds ops to the open graph that compute the cotangents of the operands, like
     /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse-mode rule. A program that
     /// needs the missing rule is rejected.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
@@ -68,7 +68,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         false
     }
 
-    /// Expresses the op in terms of other ops: adds them to the open trace and returns their results. The results must
+    /// Expresses the op in terms of other ops: adds them to the open graph and returns their results. The results must
     /// have the types that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
     ///
     /// A backend that compiles whole loops or programs compiles the composition, so the surrounding loop can be

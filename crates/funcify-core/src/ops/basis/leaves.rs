@@ -20,7 +20,7 @@ pub(crate) fn reject_bound_sizes(at: &Place, name: &str, body: ClosedBody) -> Re
     }
 }
 
-/// Returns `true` if the leaves have the expected names. Otherwise, records an error in the open trace.
+/// Returns `true` if the leaves have the expected names. Otherwise, records an error in the open graph.
 pub(crate) fn check_names<T>(
     at: &Place,
     component: &str,
@@ -36,7 +36,7 @@ pub(crate) fn check_names<T>(
     same
 }
 
-/// Checks the type of a leaf, and records an error in the open trace if it differs from `expected`. The last parameter
+/// Checks the type of a leaf, and records an error in the open graph if it differs from `expected`. The last parameter
 /// holds the texts of the suggested fix: the value to cast, the advice for a wrong shape, and the advice if both dtype
 /// and shape are wrong.
 pub(crate) fn check_type(

@@ -102,7 +102,7 @@ impl OpRules for Pad {
 }
 
 impl Pad {
-    /// Adds the op to the open trace, with `around` as the padding value.
+    /// Adds the op to the open graph, with `around` as the padding value.
     fn of(&self, value: Value, around: Value) -> Value {
         emit_value(self.clone(), &[value, around], Site::Unknown)
     }

@@ -1,9 +1,10 @@
 //! Decides which memory a node may overwrite, by applying the conditions order-c1 to order-c5 of
 //! [`ReadOrder`](funcify_analysis::ReadOrder) to views.
 //!
-//! A value occupies the memory of its views or, if the value is deferred, of the views from which it will be computed.
-//! Code that overwrites memory must first call the functions in this module. [`Contents`](funcify_analysis::Contents)
-//! decides whether a copy is still valid, and `Planner::emit_moves` emits the moves.
+//! A value occupies the memory of its views. A deferred value occupies the memory of the views that its computation
+//! will read. Code that overwrites memory must first call the functions in this module.
+//! [`Contents`](funcify_analysis::Contents) decides whether a copy is still valid, and `Planner::emit_moves` emits the
+//! moves.
 
 use super::*;
 

@@ -135,7 +135,7 @@ impl<'a> OpenCombine<'a> {
     }
 }
 
-/// Moves the scanned axis of a leaf to the front. Records an error in the open trace if the leaf does not have this
+/// Moves the scanned axis of a leaf to the front. Records an error in the open graph if the leaf does not have this
 /// axis.
 fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.is_failed() {

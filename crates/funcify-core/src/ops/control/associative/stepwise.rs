@@ -7,7 +7,7 @@ use crate::ops::Scan;
 use crate::ops::scan::{Buffer, Returned, Sequence, Start};
 
 impl AssociativeScan {
-    /// Adds a loop with one combination per step to the open trace, and returns its results. There must be at least one
+    /// Adds a loop with one combination per step to the open graph, and returns its results. There must be at least one
     /// element.
     ///
     /// Each result starts from one row, the first element of the scan. Each step combines the row that the previous

@@ -193,7 +193,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// Adds one step of all lanes to the open trace. Returns the results of the batched body.
+    /// Adds one step of all lanes to the open graph. Returns the results of the batched body.
     fn step(
         &self,
         inputs: &[Batched],
@@ -290,7 +290,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Adds the batched loop to the open trace, and returns its results.
+    /// Adds the batched loop to the open graph, and returns its results.
     fn emit(&self, body: ClosedBody) -> Result<Vec<Batched>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         let mut operands: Vec<Value> = self.steps.operand.into_iter().collect();

@@ -282,7 +282,7 @@ impl<'a> OpenLoop<'a> {
     }
 }
 
-/// Moves the scanned axis of a sequence to the front. Records an error in the open trace if the sequence has no axes.
+/// Moves the scanned axis of a sequence to the front. Records an error in the open graph if the sequence has no axes.
 #[track_caller]
 pub(super) fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_failed() {

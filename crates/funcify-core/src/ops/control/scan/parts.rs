@@ -80,7 +80,7 @@ impl Parts {
         })
     }
 
-    /// Adds the loop to the open trace, and returns its buffers and final carries.
+    /// Adds the loop to the open graph, and returns its buffers and final carries.
     pub(super) fn emit(self, body: ClosedBody) -> Result<Vec<Value>, Failed> {
         let mut operands: Vec<Value> = self.count.into_iter().collect();
         operands.extend(self.sequences.iter().map(|sequence| sequence.value));

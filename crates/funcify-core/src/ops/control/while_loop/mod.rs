@@ -65,7 +65,7 @@ impl While {
     }
 }
 
-/// Adds a loop with a traced condition and step to the open trace, and returns the final carries.
+/// Adds a loop with a traced condition and step to the open graph, and returns the final carries.
 fn emit_loop(
     bound: Option<Dim>,
     initial: impl IntoIterator<Item = Value>,

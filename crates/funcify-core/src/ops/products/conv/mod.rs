@@ -118,7 +118,7 @@ impl Conv {
         Ok(())
     }
 
-    /// Adds the convolution of two values to the open trace, for a batching rule or a gradient.
+    /// Adds the convolution of two values to the open graph, for a batching rule or a gradient.
     fn of(&self, x: Value, kernel: Value) -> Value {
         emit_value(self.clone(), &[x, kernel], Site::Unknown)
     }

@@ -2,14 +2,14 @@
 # Builds the peers' Python environment: make_environment.sh [FOLDER], by default target/bench/peers of the repository.
 #
 # Does nothing if FOLDER was already built from these requirements. pip's output goes to FOLDER/log. Exits with 0 on
-# success, with 2 if there is no Python 3.11 or later with venv, and with 3 if packages cannot be installed (no network,
+# success, with 2 if there is no Python 3.12 or later with venv, and with 3 if packages cannot be installed (no network,
 # or no packages for this Python). A failure prints one line on standard error. PYTHON names the Python to use. PyTorch
 # comes from its own index (PYTORCH_INDEX), which has builds without GPU libraries, or from PyPI if that index cannot be
 # reached.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$here/../../target/bench/peers}
-usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }
 python=${PYTHON:-python3}
 for newer in python3.14 python3.13 python3.12; do
     usable "$python" || python=$newer
@@ -24,7 +24,7 @@ fail() {
     exit "$1"
 }
 
-usable "$python" || fail 2 "no Python 3.11 or later with venv (PYTHON names another than python3)"
+usable "$python" || fail 2 "no Python 3.12 or later with venv (PYTHON names another than python3)"
 mkdir -p "$folder" && "$python" -m venv "$folder" || fail 2 "$python could not create an environment in $folder"
 
 pip() {

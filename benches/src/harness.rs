@@ -149,8 +149,8 @@ impl Item<'_> {
         Ok(())
     }
 
-    /// Starts a worker, has it build its program, and adds the results to `values`. The error is the reason why the
-    /// subject has no results.
+    /// Starts a worker, has it build the subject's program and run it once, and adds the results to `values`. The error
+    /// is the reason why the subject has no results.
     fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<RunningSubject, String> {
         let (workload, sizes, phase) = (self.workload.name, &self.sizes, self.phase.name());
         self.bar.set_message(format!("{workload} {sizes}, {phase}: {} builds its program", subject.name));

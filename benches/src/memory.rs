@@ -1,4 +1,4 @@
-//! Measures memory and processor time of this process.
+//! Measures the memory use and the processor time of this process.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl MemoryBaseline {
     /// Resets the peaks that the allocator and the system track, and returns the memory in use.
     pub(crate) fn now() -> MemoryBaseline {
         ALLOCATOR.reset_peak_usage();
-        // Resets the peak resident set size to the current size (on Linux, see proc_pid_clear_refs(5)).
+        // Reset the peak resident set size to the current size (on Linux, see proc_pid_clear_refs(5)).
         let was_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
         let resident = was_reset.then(|| read_status("VmRSS:")).flatten();
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident }

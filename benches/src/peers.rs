@@ -15,7 +15,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Returns a value without any workers, for runs without `--peers`.
+    /// Creates a `Peers` without any workers, for runs without `--peers`.
     pub(crate) fn none() -> Peers {
         let absent = || Err("only with `--peers`".to_string());
         Peers { python: absent(), rlx: absent() }

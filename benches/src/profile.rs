@@ -7,10 +7,10 @@ use crate::harness::Schedule;
 use crate::subjects::{self, Phase};
 use crate::workloads::Loss;
 
-/// The maximum number of ops that are listed.
+/// The maximum number of ops listed for each program.
 const MAX_LISTED_OPS: usize = 8;
 
-/// Profiles each program of the schedule, and prints a table.
+/// Profiles each of funcify's programs in the schedule, and prints the ops that take the most time.
 pub(crate) fn print(plan: &Schedule) -> Result<()> {
     for (workload, sizes) in &plan.items {
         let graph = (workload.graph)(sizes)?;

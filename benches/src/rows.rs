@@ -10,7 +10,7 @@ pub(crate) struct Measurement {
     /// The workload and its sizes: `rnn T=1000 B=1 H=32`.
     pub(crate) workload: String,
     pub(crate) subject: String,
-    /// The phase: `forward`, `train`, or the building of their programs (`make`, `make-train`).
+    /// The phase: running a program (`forward`, `train`) or building it (`make`, `make-train`).
     pub(crate) phase: String,
     /// The wall time of the shortest run, in seconds.
     pub(crate) low_s: f64,

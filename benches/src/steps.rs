@@ -20,8 +20,8 @@ use funcify_cpu::{Cpu, OnSlices};
 use crate::compare::largest_difference;
 
 /// The maximum allowed difference between the outputs of a step and of the scan, relative to the scan's largest
-/// element. A matrix product with a single row sums its terms in a different order than a product with the rows of
-/// several steps.
+/// element. The outputs differ slightly, because a matrix product with a single row sums its terms in a different order
+/// than a product with the rows of several steps.
 const MAX_DIFFERENCE: f64 = 1e-5;
 
 /// The number of input and output features of each layer.
@@ -49,7 +49,7 @@ fn rows(is_quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds layers for sequences of shape `[T,B,F]`, with their names.
+/// Builds the layers to measure, for sequences of shape `[T,B,F]`, with their names.
 fn layers() -> Result<[(&'static str, Graph); 4]> {
     let recurrent = |cell| Recurrent { batch_first: false, ..Recurrent::new(cell, FEATURES, FEATURES) }.layer();
     let minimal =
@@ -87,7 +87,7 @@ fn inputs(graph: &Graph, steps: usize, batch: usize) -> Result<Vec<HostTensor>> 
     numbers.collect()
 }
 
-/// A layer with inputs, to be measured.
+/// A layer to measure, with its inputs.
 struct Case<'a> {
     name: &'static str,
     graph: &'a Graph,
@@ -136,7 +136,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Returns the time of a step that reads and writes slices, in microseconds.
+    /// Returns the lowest time of a step that reads and writes slices, in microseconds.
     fn on_slices(&self) -> Result<f64> {
         let stepped = self.graph.stepped()?;
         let start = Function::compile(&stepped.start, &Cpu::default())?.call_host(&self.inputs[1..])?;

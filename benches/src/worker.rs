@@ -1,4 +1,4 @@
-//! The worker process for a subject of this program, which builds and runs one workload at a time.
+//! Implements the worker process for one of this program's own subjects. It builds and runs one workload at a time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -13,8 +13,8 @@ use crate::memory::{MemoryBaseline, processor_time};
 use crate::protocol::{Answer, Request};
 use crate::subjects::{self, Phase, Prepared, Subject};
 
-/// The stack size of the worker's thread, in bytes. Handwritten Candle loops build graphs as deep as their number of
-/// steps, and dropping such a graph recurses.
+/// The stack size of the worker's thread, in bytes. Handwritten Candle loops build graphs whose depth is proportional
+/// to the number of steps, and dropping such a graph recurses just as deeply.
 const STACK: usize = 1 << 30;
 
 /// Answers requests from standard input until one of them asks the worker to quit.

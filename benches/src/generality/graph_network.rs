@@ -1,4 +1,4 @@
-//! Graph networks: nodes send messages along edges and update their states by a gated recurrent unit.
+//! Graph networks: nodes send messages along edges and update their states with a gated recurrent unit.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, Graph, ScanOptions, Value, scan_with};

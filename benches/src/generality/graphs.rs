@@ -42,7 +42,7 @@ fn weighted_edges(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     inputs
 }
 
-/// The probability of following an edge, as opposed to jumping to a random node.
+/// The damping factor of PageRank: the probability of following an edge rather than jumping to a random node.
 const DAMPING: f64 = 0.85;
 
 fn pagerank(sizes: &Sizes) -> funcify::Result<Graph> {
@@ -98,7 +98,8 @@ fn connected_components(sizes: &Sizes) -> funcify::Result<Graph> {
             |(labels, _)| {
                 let forward = labels.scatter(0, target, labels.take(0, source), ScatterMode::Min);
                 let both = forward.scatter(0, source, forward.take(0, target), ScatterMode::Min);
-                // A label is the index of a node. Each node takes the label of the node that its own label names.
+                // A label is the index of a node, so each node can take the label of the node that its own label
+                // identifies.
                 let next = both.take(0, both);
                 (next, next.ne(labels).any(0))
             },

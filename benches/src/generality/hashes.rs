@@ -27,7 +27,7 @@ fn messages(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("messages", numbers.integers(&[sizes.get("B"), sizes.get("L")], DType::U8, 0, 256))]
 }
 
-/// Returns the lookup table of CRC-32: the checksum of each byte under the reversed polynomial.
+/// Returns the CRC-32 lookup table: the checksum of each byte under the reversed polynomial.
 fn checksums() -> [u32; 256] {
     std::array::from_fn(|byte| {
         (0..8).fold(byte as u32, |sum, _| if sum & 1 == 1 { (sum >> 1) ^ 0xEDB8_8320 } else { sum >> 1 })
@@ -60,7 +60,7 @@ fn xorshift(sizes: &Sizes) -> funcify::Result<Graph> {
             let state = state ^ (state << 5);
             (state, state)
         });
-        // Counts how often each value of the highest eight bits occurs.
+        // Count how often each value of the highest eight bits occurs.
         let bins = (drawn >> 24).cast(DType::I32).reshape([drawn.dim(0) * drawn.dim(1)]);
         let counts = full([256], DType::I32, 0.0).scatter(0, bins, bins.ones_like(), ScatterMode::Add);
         BTreeMap::from([("last", last.cast(DType::I32)), ("counts", counts)])

@@ -1,4 +1,5 @@
-//! Hidden Markov models: the forward algorithm in log space, and the most likely path.
+//! Hidden Markov models: the forward algorithm in log space, and the Viterbi algorithm, which finds the most likely
+//! path.
 
 use funcify::{DType, Graph, scan};
 

@@ -23,7 +23,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// Draws numbers whose Collatz sequences stay below 2^31.
+/// Draws starting numbers whose Collatz sequences stay below 2^31.
 fn starts(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("starts", numbers.integers(&[sizes.get("N")], DType::I32, 1, 100_000))]
 }

@@ -1,4 +1,4 @@
-//! Ordinary differential equations with fixed and with adaptive step sizes, and a model of neurons.
+//! Ordinary differential equations with fixed and with adaptive step sizes, and the Hodgkin-Huxley model of neurons.
 
 use funcify::{DType, Graph, ScanOptions, Value, full, scan_with, select, stack, while_loop};
 

@@ -16,7 +16,7 @@ pub(super) const ALL: &[Workload] = &[Workload {
 /// The resolution of the inputs: all of them are multiples of this number. The states, the weights and their running
 /// sums are therefore exact in f32, so every subject resamples the same particles.
 const UNIT: f64 = 1.0 / 256.0;
-/// The smallest weight of a particle.
+/// The lower bound on the weight of a particle.
 const LEAST: f64 = 1.0 / 256.0;
 /// The half-width of the triangular distribution of an observation around the position.
 const WIDTH: f64 = 4.0;

@@ -73,8 +73,8 @@ fn scene(points: Value) -> Value {
     (stack(&[ball, ring, y], 0) * -16.0).logsumexp(0) / -16.0
 }
 
-/// Builds a graph that renders a scene by ray marching. Each ray advances by its distance to the scene, until every ray
-/// has hit the scene or left it.
+/// Builds a graph that renders a scene by ray marching. In each step, each ray advances by its distance to the scene,
+/// until it has hit or left the scene.
 fn ray_march(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("ray_march", |g| {
         let directions = g.input("directions", "f32[R,3]");

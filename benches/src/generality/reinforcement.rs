@@ -77,7 +77,7 @@ fn gae_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
         ("rewards", numbers.normal(&[t, b], 1.0)),
         ("values", numbers.normal(&[t, b], 1.0)),
         ("last_value", numbers.normal(&[b], 1.0)),
-        // An episode ends where `remaining` is 0.
+        // An episode ends at each step where `remaining` is 0.
         ("remaining", numbers.integers(&[t, b], DType::I32, 0, 50)),
     ]
 }

@@ -44,14 +44,14 @@ fn kepler(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Draws bonds that pay every half year. The price of a bond is a fraction of the sum of its payments.
+/// Draws the half-yearly payments of bonds, and the price of each bond as a fraction of the sum of its payments.
 fn bonds(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     vec![("cash", numbers.uniform(&[b, k], 1.0, 5.0)), ("fraction", numbers.uniform(&[b], 0.7, 1.1))]
 }
 
 /// Builds a graph that computes the yields of bonds by bisection. A final Newton step makes the yields differentiable.
-/// Its starting point and slope are treated as constants.
+/// Gradients treat the starting point and the slope of this step as constants.
 fn bisection(sizes: &Sizes) -> funcify::Result<Graph> {
     let [k, steps] = ["K", "T"].map(|letter| sizes.get(letter));
     Graph::build("bisection", |g| {

@@ -43,7 +43,7 @@ fn hmc(sizes: &Sizes) -> funcify::Result<Graph> {
         let (features, labels) = (g.input("features", "f32[N,D]"), g.input("labels", "i32[N]"));
         let (start, key) = (g.input("start", "f32[C,D]"), g.input("key", "u32[2]"));
         let signs = (labels * 2 - 1).cast(DType::F32);
-        // The negative log-density of the posterior for each chain, under a standard normal prior.
+        // The negative log-density of each chain's weights under the posterior, with a standard normal prior.
         let potential = |weights: Value| {
             let margins = weights.matmul(features.t()) * signs;
             (-margins).softplus().sum(1) + weights.square().sum(1) * 0.5
@@ -83,7 +83,7 @@ fn langevin(sizes: &Sizes) -> funcify::Result<Graph> {
     Graph::build("langevin", |g| {
         let (start, centres) = (g.input("start", "f32[C,D]"), g.input("centres", "f32[K,D]"));
         let key = g.input("key", "u32[2]");
-        // The negative log-density of a mixture of normal distributions, for each chain.
+        // The negative log-density of each chain's state under a mixture of normal distributions.
         let energy = |x: Value| -((x.unsqueeze(1) - centres).square().sum(2) * -0.5).logsumexp(1);
         let ((last, _), energies) = scan_with(steps, (start, key), (), |(x, key), ()| {
             let [key, own] = random::split(key, 2).unstack(0);

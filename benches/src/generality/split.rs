@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use crate::workloads::Workload;
 
-/// The part of the workloads to run.
+/// The workloads to run: one of the two halves, or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Half {
     /// The open workloads: developers of the engine may look at their times.
@@ -19,7 +19,7 @@ pub(crate) enum Half {
 }
 
 impl Half {
-    /// Returns `true` if a workload belongs to this part.
+    /// Returns `true` if this selection includes a workload.
     pub(crate) fn contains(self, workload: &Workload) -> bool {
         match self {
             Half::Open => !is_set_aside(workload),
@@ -38,7 +38,7 @@ fn is_set_aside(workload: &Workload) -> bool {
 #[cfg(test)]
 const SEED: u64 = 2026;
 
-/// The names of the held-out workloads: the first half of all names, after they were sorted and shuffled.
+/// The names of the held-out workloads: the first half of all names after sorting and shuffling.
 const SET_ASIDE: &[&str] = &[
     "adam_mlp",
     "adaptive_rk",

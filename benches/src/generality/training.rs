@@ -61,7 +61,7 @@ fn mlp_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Builds a graph that trains a regression network with two hidden layers by Adam.
+/// Builds a graph that uses Adam to train a regression network with two hidden layers.
 fn adam_mlp(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("adam_mlp", |g| {
         let (features, targets) = (g.input("features", "f32[T,B,D]"), g.input("targets", "f32[T,B]"));

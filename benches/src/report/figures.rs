@@ -1,6 +1,6 @@
 //! Reproduces figures from PyTorch's paper on control flow, which show how build time, running time and memory grow.
 //!
-//! The paper is "Control flow operators in PyTorch" (2025); the figures are 1, 2 and 5.
+//! These are Figures 1, 2 and 5 of "Control flow operators in PyTorch" (2025).
 
 use anyhow::Result;
 use plotters::prelude::*;

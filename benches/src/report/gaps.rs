@@ -10,7 +10,7 @@ use super::{Run, digits, time};
 use crate::rows::Measurement;
 use crate::subjects::Subject;
 
-/// The text above the table.
+/// The text above the table of gaps.
 pub(super) const ABOUT: &str = "For each workload and phase, the larger gap between funcify's fastest variant in \
      Candle or in Burn's flex and the fastest subject, if the median of that subject is below funcify's fastest run. \
      Workloads that are not listed are the fastest, or as fast within the noise.";

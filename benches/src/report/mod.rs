@@ -79,8 +79,8 @@ impl Run {
         names
     }
 
-    /// Returns the workloads for the overview and the list of gaps: those of full size if the run has any, and
-    /// otherwise the small ones.
+    /// Returns the workloads for the overview and the list of gaps: those with the sizes of a full run if there are
+    /// any, and otherwise those with the sizes of a quick run.
     fn compared(&self) -> Vec<&str> {
         let (full, small): (Vec<&str>, Vec<&str>) =
             self.workloads().into_iter().partition(|workload| workloads::has_sizes(workload, |workload| workload.full));

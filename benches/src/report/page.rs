@@ -32,7 +32,7 @@ pub(super) fn jax() -> String {
     format!("JAX {version}")
 }
 
-/// Replaces the text between the markers.
+/// Replaces the table between the markers, and the version in the first marker.
 fn replace_table(text: &str, version: &str, table: &str) -> Result<String> {
     let begin = text.find(BEGIN).with_context(|| format!("docs/benchmarks.md has no line `{BEGIN}.. -->`"))?;
     let end = begin + text[begin..].find(END).with_context(|| format!("docs/benchmarks.md has no line `{END}`"))?;

@@ -1,4 +1,4 @@
-//! Runs handwritten loops with the framework's own autodiff.
+//! Runs handwritten Candle and Burn loops with the autodiff of each framework.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub(super) fn candle_loss(loss: Loss, outputs: &[CandleTensor]) -> Result<Candle
     Ok(sum)
 }
 
-/// Returns the loss and the gradients, with their names.
+/// Runs the backward pass from `loss`. Returns the loss and its gradients with respect to `vars`, with their names.
 pub(super) fn candle_gradients(
     loss: &CandleTensor,
     vars: &[(&'static str, Var)],
@@ -96,14 +96,16 @@ pub(super) fn candle_gradients(
     Ok(results)
 }
 
-/// Computes the mean. Sums by rows first, because Burn 0.22 on wgpu sums only the first 2^18 elements.
+/// Computes the mean. Splits the vector into rows and sums each row first, because Burn 0.22 on wgpu sums only the
+/// first 2^18 elements.
 fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
     let count = x.shape().num_elements();
     let row = (1..=1024).rev().find(|row| count.is_multiple_of(*row)).unwrap_or(1);
     x.reshape([count / row, row]).sum_dim(1).sum() / count as f32
 }
 
-/// Returns the loss and the gradients as flat tensors, with their names.
+/// Computes the loss from the outputs and runs the backward pass. Returns the loss and the gradients as flat tensors,
+/// with their names.
 pub(super) fn burn_gradients(
     workload: &Workload,
     inputs: &BurnInputs,

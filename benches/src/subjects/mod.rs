@@ -1,5 +1,5 @@
-//! Defines the subjects, the frameworks and variants that run the workloads. Also builds the program of a subject in a
-//! worker process.
+//! Defines the subjects: the frameworks, handwritten loops and variants of funcify that run the workloads. Also builds
+//! the program of a subject in a worker process.
 
 mod by_hand;
 mod compiled;
@@ -62,7 +62,7 @@ pub(crate) struct EarlierBuild {
     pub(crate) subject: &'static Subject,
 }
 
-/// A framework or variant that runs workloads.
+/// A framework, handwritten loop or variant of funcify that runs workloads.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
@@ -111,7 +111,7 @@ impl Subject {
     }
 }
 
-/// The implementation that runs a workload.
+/// The kind of implementation that a subject uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A compiled function on a backend's own tensors. In training, the compiled graph also computes the gradients.

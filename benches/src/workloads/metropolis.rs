@@ -13,7 +13,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     ..Workload::of("metropolis", "Metropolis chains", inputs, graph, candle, burn)
 };
 
-/// The width of the proposal distribution.
+/// The standard deviation of the proposal distribution.
 const WIDTH: f64 = 0.8;
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

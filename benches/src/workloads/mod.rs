@@ -1,4 +1,4 @@
-//! The workloads. Each has a graph, inputs, and handwritten loops in Candle and in Burn.
+//! Defines the workloads, each with a graph, inputs, and handwritten loops in Candle and in Burn.
 //!
 //! To define a workload, add a file and an entry in [`ALL`]. `peers/PROTOCOL.md` specifies each workload by a formula,
 //! which the peers implement.
@@ -120,8 +120,8 @@ pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
 }
 
-/// Returns `true` if the sizes in a title, such as `rnn T=1000 B=1 H=32`, are among the sizes that `own` returns for
-/// the workload.
+/// Returns `true` if a title, such as `rnn T=1000 B=1 H=32`, consists of the name of a workload in [`ALL`] and sizes
+/// that `own` returns for this workload.
 pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> bool {
     let Some((name, numbers)) = title.split_once(' ') else { return false };
     let has = |workload: &Workload| own(workload).iter().any(|sizes| sizes.to_string() == numbers);

@@ -1,4 +1,4 @@
-//! A diagonal linear state space model, as in S5: `x = a x + bu` over complex numbers. One workload uses an associative
+//! A diagonal linear state space model, as in S5: `x = a x + bu` with complex numbers. One workload uses an associative
 //! scan, and the other uses a scan.
 
 use candle_core::Tensor;

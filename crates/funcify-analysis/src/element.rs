@@ -30,8 +30,8 @@ pub fn element_type(graph: &Graph) -> Option<DType> {
     element
 }
 
-/// Returns a bound on the integers that a float type represents exactly: the type represents every integer whose
-/// absolute value is at most this bound. The bound is 2^53 - 1 for f64, and 2^24 - 1 for all other types.
+/// Returns a bound `b` such that the float type of an engine represents every integer from `-b` to `b` exactly: 2^53 -
+/// 1 for f64, and 2^24 - 1 for all other types.
 pub fn greatest_integer(element: DType) -> i64 {
     let bits = if element == DType::F64 { 53 } else { 24 };
     (1 << bits) - 1

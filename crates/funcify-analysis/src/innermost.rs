@@ -7,8 +7,8 @@ use funcify_core::types::Sizes;
 
 use crate::parallel::{Label, ParallelAxis};
 
-/// Element counts of the values inside loops. Only values that have the parallel axis, but not as their last axis, are
-/// counted: in `long` if their last axis is longer than the parallel axis, and in `short` otherwise.
+/// The numbers of elements in values inside loops that have the parallel axis, but not as their last axis. `long`
+/// counts the elements of values whose last axis is longer than the parallel axis, and `short` counts all others.
 #[derive(Default)]
 struct Rows {
     long: usize,

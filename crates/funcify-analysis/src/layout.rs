@@ -118,8 +118,8 @@ impl TensorLayout {
         self.with_axes(shape, strides)
     }
 
-    /// Returns the layout of the tensor broadcast to `shape`. Missing leading axes are added, and the tensor repeats
-    /// along these axes and along its axes of size 1.
+    /// Returns the layout of the tensor broadcast to `shape`. Adds the missing leading axes, and repeats the tensor
+    /// along them and along its axes of size 1.
     pub fn broadcast(&self, shape: &[usize]) -> Self {
         let added = shape.len() - self.shape.len();
         let stride = |axis: usize| match axis.checked_sub(added) {
@@ -136,7 +136,7 @@ impl TensorLayout {
         Some(self.with_axes(shape.to_vec(), strides))
     }
 
-    /// Returns `true` if both layouts select the same elements of the region in the same order.
+    /// Returns `true` if both layouts have the same shape and select the same elements of the region in the same order.
     pub fn is_same(&self, other: &Self) -> bool {
         let moves = |axis: &usize| self.shape[*axis] > 1;
         (self.start, &self.shape) == (other.start, &other.shape)

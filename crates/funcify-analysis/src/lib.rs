@@ -1,8 +1,8 @@
 //! Analyses of loop programs that every compiling engine needs.
 //!
 //! Engines that compile whole loops need the same analyses of a checked [`Graph`], whether they emit CPU tiles, machine
-//! code or GPU kernels. This crate provides these analyses. It works on graphs, values, axes and integers, and does not
-//! depend on a particular engine:
+//! code or GPU kernels. This crate works on graphs, values, axes and integers, and does not depend on a particular
+//! engine. It provides these analyses:
 //!
 //! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that different threads can process
 //!   different parts of it;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 /// Identifies memory while an engine lays out a program: a region, or one allocation in it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Memory {
-    /// The index of a region, which is a tensor of the caller or scratch memory.
+    /// The index of a region. Each region is one of the caller's tensors, or scratch memory.
     pub region: usize,
     /// An identifier of the allocation, unique within the region, or `None` for the whole region.
     pub allocation: Option<usize>,

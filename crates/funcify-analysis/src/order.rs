@@ -9,8 +9,8 @@ use crate::occupants::{Memory, Occupants};
 /// out the nodes of a body in order, and queries this type before it overwrites memory.
 ///
 /// A value occupies the memory of its tensors. A value that has not been computed yet occupies the memory of the
-/// tensors that it will be computed from. Several values may be aliases of the same memory (a transpose, a stopped
-/// gradient, a switch with one branch).
+/// tensors that it will be computed from. Several values may occupy the same memory, such as the operand and the result
+/// of a transpose, of a stopped gradient, or of a switch with one branch.
 ///
 /// - **order-c1, in place.** The node that computes the next value of a state may overwrite the state's memory under
 ///   two conditions: no value that occupies this memory is read after the node ([`ReadOrder::is_read_later`]), and each
@@ -23,8 +23,8 @@ use crate::occupants::{Memory, Occupants};
 ///   sum ([`ReadOrder::may_defer`]).
 /// - **order-c4, copies.** A copy may be read instead of its source as long as the source has not been written since
 ///   the copy was made ([`Contents`](crate::Contents) counts the writes).
-/// - **order-c5, moves.** After each step, its results are moved to the memory that the next step reads. If a move
-///   overwrites data that this move or a later one still has to read, the data must first be copied to temporary
+/// - **order-c5, moves.** After each step, the step's results are moved to the memory that the next step reads. If a
+///   move overwrites data that this move or a later one still has to read, the data must first be copied to temporary
 ///   memory. The engine emits the moves and these copies.
 ///
 /// Writes to a fixed destination (a row of a trace, an output, a part of a concatenation) need no condition: by
@@ -64,7 +64,8 @@ pub struct ReadOrder<'g> {
 }
 
 impl<'g> ReadOrder<'g> {
-    /// Starts tracking a graph, before its first node. Counts how often live nodes and outputs read each value.
+    /// Starts tracking a graph before its first node is laid out. Counts how often live nodes and outputs read each
+    /// value.
     pub fn of(graph: &'g Graph) -> Self {
         let mut readers = vec![0; graph.values().count()];
         let live = graph.live_nodes();

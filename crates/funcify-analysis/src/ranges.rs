@@ -3,8 +3,7 @@
 //! An engine that computes only in floats can hold an integer in a float if its float type represents all possible
 //! values of the integer exactly. This is usually true of step counters, indices, and integers computed from them. To
 //! prove it, the analysis computes a range for each integer value by interval arithmetic (Cousot and Cousot 1977),
-//! given the sizes of a call. If each step adds to a state, the state's range covers the total that all steps together
-//! can add.
+//! given the sizes of a call. If each step adds to a state, the analysis bounds the total that all steps can add.
 
 use std::collections::HashMap;
 
@@ -46,8 +45,8 @@ impl Possible {
         }
     }
 
-    /// Returns the range of `f` over two ranges, by evaluating `f` at their endpoints. `f` must be monotone in each
-    /// argument, or a product.
+    /// Returns the range of `f` over two ranges, by evaluating `f` at their endpoints. `f` must be multiplication, or
+    /// monotone in each argument.
     fn ends(self, other: Possible, f: impl Fn(i128, i128) -> i128) -> Possible {
         match (self, other) {
             (Within(a, b), Within(c, d)) => {
@@ -367,7 +366,7 @@ impl Ranges {
     /// and after the steps. `step` computes the next value of each state.
     ///
     /// If each step adds to a state, the state changes by at most `most` times the range of one addition. The ranges of
-    /// other states are found by iterating to a fixpoint.
+    /// the other states are computed by fixpoint iteration.
     fn states(
         &mut self,
         initial: Vec<Possible>,

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 
 use crate::fused::{Axis, Order, Stream};
 
-/// The number of lanes in a plane below which the innermost axes of a stream with more than two axes are merged into a
-/// group. The offsets of the lanes in a group are computed once per block.
+/// The minimum number of lanes in a plane. If a stream with more than two axes has smaller planes, its innermost axes
+/// are merged into a group, and the offsets of the lanes in a group are computed once per block.
 const SMALL_PLANE: usize = 32;
 
 /// The memory offsets of the lanes of a group, relative to its first lane.
@@ -19,7 +19,7 @@ pub(crate) struct Block<'b> {
     pub(crate) count: usize,
 }
 
-/// Adjacent rows of lanes along the two innermost axes.
+/// Adjacent rows of a block's lanes along the two innermost axes.
 struct Plane {
     /// The index of the plane's first lane in the block.
     lane: usize,
@@ -310,7 +310,7 @@ fn load_columns<E: Pod>(to: &mut [E], width: usize, data: &[E], at: usize, strid
     }
 }
 
-/// Stores rows that are columns in memory, like [`load_columns`].
+/// Stores rows that are columns in memory: the inverse of [`load_columns`].
 #[inline(always)]
 fn store_columns<E: Pod>(from: &[E], width: usize, data: &mut [E], at: usize, stride: isize) {
     let groups = from.chunks_exact(TRANSPOSED * width);

@@ -4,8 +4,8 @@
 
 use crate::float::Constants;
 
-/// Truncates `x` toward zero, and returns an integer whose low 51 bits are those of the result. |x| must be less than
-/// 2^51, so that adding `ROUNDER` is exact and moves the result to the low bits of the fraction.
+/// Returns an integer whose low 51 bits are those of `x` truncated toward zero. |x| must be less than 2^51, so that
+/// adding `ROUNDER` is exact and moves the result to the low bits of the fraction.
 #[inline(always)]
 fn low_bits(x: f64) -> u64 {
     (x.trunc() + f64::ROUNDER).to_bits()

@@ -11,7 +11,7 @@ use crate::ir::{Body, Node, Op, Type};
 pub struct Fused {
     pub(crate) body: Body,
     pub(crate) code: Code,
-    /// The sizes of the axes, the outermost first.
+    /// The sizes of the axes, outermost first.
     pub(crate) sizes: SmallVec<[usize; 4]>,
     pub(crate) streams: Vec<Stream>,
 }
@@ -83,7 +83,7 @@ impl Fused {
         &self.body
     }
 
-    /// Returns the sizes of the axes, the outermost first.
+    /// Returns the sizes of the axes, outermost first.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }

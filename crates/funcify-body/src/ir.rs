@@ -41,7 +41,7 @@ pub type Value = usize;
 pub enum Op {
     /// A float constant.
     Number(f64),
-    /// An integer constant, or a mask as 0 or 1.
+    /// An integer constant, or a constant mask (0 or 1).
     Integer(i64),
     /// The current lane's element of the stream with this index.
     Load(usize),
@@ -59,8 +59,9 @@ pub enum Op {
     Compare(Compare),
     /// The second operand where the first operand, a mask, is `true`, and the third operand elsewhere.
     Select,
-    /// The operand converted to the type of the result. A float becomes an integer by truncation toward zero, and
-    /// saturates; NaN becomes 0. Conversions between integer types wrap. A number becomes `true` unless it is 0.
+    /// The operand converted to the type of the result. Conversions from floats to integers truncate toward zero and
+    /// saturate; NaN becomes 0. Conversions between integer types wrap. Conversions to masks yield `true` unless the
+    /// number is 0.
     Cast,
     /// The operand converted to the type of the result, which must represent it exactly. The operand is a float that
     /// holds an integer or a mask, or an integer or a mask that becomes a float.

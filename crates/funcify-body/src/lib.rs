@@ -1,9 +1,9 @@
 //! The body of a loop as data: typed straight-line code over lanes, and the tile interpreter that runs it.
 //!
-//! A [`Body`] is a list of typed values. Each is a constant, is loaded from a stream, or is computed from earlier
-//! values of the same lane. Some values are stored to streams. A [`Fused`] is a body with an iteration space: the sizes
-//! of the axes over which it runs, and the strides of each stream along these axes. [`Tiles`] runs it block by block,
-//! so that intermediate values stay in the L1 cache.
+//! A [`Body`] is a list of typed values. Each is a constant, is loaded from a stream (an array in memory), or is
+//! computed from earlier values of the same lane. Some values are stored to streams. A [`Fused`] is a body with an
+//! iteration space: the sizes of the axes over which it runs, and the strides of each stream along these axes.
+//! [`Tiles`] runs a `Fused` block by block, so that intermediate values stay in the L1 cache.
 //!
 //! This crate uses neither graphs nor tensor libraries. A program's float type, `f32` or `f64`, is a type parameter of
 //! the interpreter, so the same body runs with either type.

@@ -59,8 +59,8 @@ impl Machine {
         Machine { translation, ..self }
     }
 
-    /// Returns the policy for translating loops to machine code. The scalar instruction set never translates, because
-    /// machine code requires a fused multiply-add, which all other instruction sets have.
+    /// Returns the policy for translating loops to machine code. For the scalar instruction set, this is always
+    /// `Never`, because the machine code requires a fused multiply-add, which all other instruction sets have.
     pub fn translation(self) -> Translation {
         if matches!(self.arch, Arch::Scalar) { Translation::Never } else { self.translation }
     }
@@ -79,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// Returns the number of elements in a vector.
+    /// Returns the number of elements of type `T` in a vector.
     pub fn lanes<T: Float>(self) -> usize {
         struct Lanes<T>(PhantomData<T>);
         impl<T: Float> Work for Lanes<T> {

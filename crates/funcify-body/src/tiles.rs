@@ -24,9 +24,9 @@ const TILES_IN_CACHE: usize = 24 << 10;
 
 /// The memory of a body's streams. Each slice starts at the lowest element that the stream accesses.
 pub trait Streams {
-    /// Returns the bytes of a stream that is loaded.
+    /// Returns the bytes of a stream that the body loads.
     fn read(&self, stream: usize) -> &[u8];
-    /// Returns the bytes of a stream that is stored.
+    /// Returns the bytes of a stream that the body stores to.
     fn write(&mut self, stream: usize) -> &mut [u8];
 }
 
@@ -105,8 +105,8 @@ impl Tiles {
             for step in &code.steps {
                 self.step::<T, S>(simd, step, fused, streams, (start, count));
             }
-            // A loaded value that is stored unchanged is first copied to its tile, because an earlier store may
-            // overwrite its memory.
+            // A loaded value that is stored unchanged is first copied to its tile, because another store may overwrite
+            // the stream from which it was loaded.
             for (source, _) in &code.stores {
                 if let Source::Loaded(load) = source {
                     let (from, tile) = code.loads[*load];

@@ -10,17 +10,17 @@ use crate::kernels::math::MathTable;
 use crate::kernels::source::Source;
 use crate::kernels::table::Elementwise;
 
-/// A function applied to each element of one slice.
+/// A loop that applies a function to each element of one slice.
 struct Each1<'a, A, B, F>(&'a mut [B], &'a [A], F);
-/// A function applied to each pair of elements of two slices.
+/// A loop that applies a function to each pair of elements of two slices.
 struct Each2<'a, A, B, F>(&'a mut [B], [&'a [A]; 2], F);
-/// A selection between the elements of two slices by a mask.
+/// A loop that selects between the elements of two slices by a mask.
 struct Choose<'a, A>(&'a mut [A], &'a [u8], [&'a [A]; 2]);
-/// The elements of a slice of floats, converted to integers.
+/// A loop that converts the elements of a slice of floats to integers.
 struct Truncate<'a, E, I>(&'a mut [I], &'a [E]);
-/// Quotients or remainders of the elements of two slices.
+/// A loop that computes quotients of the elements of two slices, or remainders if the flag is set.
 struct Divide<'a, I>(&'a mut [I], [&'a [I]; 2], bool);
-/// Powers of the elements of two slices.
+/// A loop that raises the elements of one slice to the powers in another.
 struct Powers<'a, I>(&'a mut [I], [&'a [I]; 2]);
 
 impl<A: Copy, B, F: Fn(A) -> B> NullaryFnOnce for Each1<'_, A, B, F> {
@@ -68,7 +68,7 @@ impl<E: Element, I: Integer> NullaryFnOnce for Truncate<'_, E, I> {
 
     #[inline(always)]
     fn call(self) {
-        /// The number of elements per chunk. One large float requires the slower conversion for its whole chunk.
+        /// The number of elements per chunk. A single large float makes its whole chunk use the slower conversion.
         const CHUNK: usize = 256;
         let Truncate(to, x) = self;
         for (to, x) in to.chunks_mut(CHUNK).zip(x.chunks(CHUNK)) {
@@ -85,7 +85,7 @@ impl<I: Integer> NullaryFnOnce for Divide<'_, I> {
 
     #[inline(always)]
     fn call(self) {
-        /// The number of elements per chunk. One large operand requires the slower division for its whole chunk.
+        /// The number of elements per chunk. A single large operand makes its whole chunk use the slower division.
         const CHUNK: usize = 128;
         let Divide(to, [x, y], is_remainder) = self;
         let divide = |x: I, y: I| match is_remainder {
@@ -112,7 +112,7 @@ impl<I: Integer> NullaryFnOnce for Powers<'_, I> {
     }
 }
 
-/// Runs an op on tiles. `types` are the types of the result and of the last operand.
+/// Runs an op on tiles. `ty` is the type of the result, and `of` is the type of the last operand.
 pub(crate) fn run<T: MathTable + Element, S: Simd>(
     simd: S,
     op: Op,
@@ -233,8 +233,8 @@ fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, _]: 
 
 fn cast<E: Element, T: MathTable, S: Simd>(simd: S, ty: Type, to: &mut [u8], x: &[u8]) {
     let x: &[E] = cast_slice(x);
-    // On processors other than x86-64, `as` compiles to instructions that saturate. The scalar instruction set has no
-    // instruction for `trunc`, which `Truncate` uses.
+    // On processors other than x86-64, `as` compiles to instructions that saturate, so `Truncate` is not needed. The
+    // scalar instruction set has no instruction for `trunc`, which `Truncate` uses.
     if E::IS_FLOAT && !S::IS_SCALAR && cfg!(target_arch = "x86_64") {
         match ty {
             Type::I64 => return simd.vectorize(Truncate::<E, i64>(cast_slice_mut(to), x)),

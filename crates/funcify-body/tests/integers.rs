@@ -72,8 +72,8 @@ fn floats_saturate_when_they_become_integers() {
     let mut random = Random(2);
     let any = (0..1 << 16).map(|_| f32::from_bits(random.bits() as u32));
     check_casts!(f32, floats().into_iter().map(|x| x as f32).chain(any).collect());
-    // The conversion tests for each chunk whether all its floats are small. A single large float changes the code path
-    // of its own chunk only.
+    // For each chunk, the conversion checks whether all floats are small. A single large float changes the code path
+    // only for its own chunk.
     let mut few: Vec<f32> = (0..5000).map(|x| x as f32 - 2500.0).collect();
     (few[700], few[2047], few[4999]) = (f32::NAN, 3e9, -1e30);
     check_casts!(f32, few);
@@ -114,7 +114,8 @@ macro_rules! check_integers {
     };
 }
 
-/// Returns pairs of edge values, products of random integers and their neighbours, and random integers of any size.
+/// Returns pairs of operands: all pairs of edge values; multiples of a random divisor and their neighbours, each with
+/// the divisor; and pairs of random integers.
 macro_rules! pairs {
     ($int:ident) => {{
         let mut random = Random(3);
@@ -143,8 +144,8 @@ fn quotients_remainders_powers_and_choices_are_exact() {
     check_integers!(i32, Type::I32, pairs!(i32));
     check_integers!(u32, Type::U32, pairs!(u32));
     check_integers!(i64, Type::I64, pairs!(i64));
-    // These i64 quotients are computed in f64. The dividends are close to the largest multiple of the divisor for which
-    // this is exact.
+    // These i64 quotients are computed in f64. Each dividend is close to the largest multiple of its divisor for which
+    // the f64 quotient is exact.
     let mut random = Random(4);
     let small = (0..50_000).map(|_| {
         let y = (random.bits() >> 14) as i64 >> random.below(50);

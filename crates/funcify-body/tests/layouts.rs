@@ -35,8 +35,8 @@ fn check_all(sizes: &[usize], from: &[isize], to: &[isize]) {
     check::<i64>(Type::I64, sizes, [from, to], |bits| bits as i64);
 }
 
-/// Returns random strides with which no two lanes share an element. The order of the axes in memory is random, some
-/// axes may be reversed, and the elements may have gaps between them.
+/// Returns random strides for which no two lanes share an element. The order of the axes in memory is random, some axes
+/// may be reversed, and the elements may have gaps between them.
 fn apart(random: &mut Random, sizes: &[usize]) -> Vec<isize> {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     for axis in 1..sizes.len() {

@@ -78,12 +78,12 @@ pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec
 /// Returns the elements of a tensor, which must have the type `E`. An unshared buffer is moved instead of copied.
 pub(crate) fn elements<E: burn::tensor::Element>(tensor: Tensor) -> Result<Vec<E>, BackendError> {
     let data = read(tensor)?;
-    // A device may store booleans as integers.
+    // A device may store booleans as integers, so convert them to `E`.
     let data = if data.dtype().is_bool() { data.convert_dtype(E::dtype()) } else { data };
     Ok(data.try_into_vec()?)
 }
 
-/// Returns the value of an integer scalar.
+/// Reads an integer scalar from the device and returns its value.
 pub(crate) fn integer_value(tensor: Tensor) -> Result<i64, BackendError> {
     let data = read(tensor)?;
     let value = data.iter::<i64>().next();

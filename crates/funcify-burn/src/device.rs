@@ -231,7 +231,7 @@ impl Burn {
         self.abilities.host_memory
     }
 
-    /// Returns Burn's integer type in which this device stores `dtype`.
+    /// Returns the Burn integer type in which this device stores `dtype`.
     pub(crate) fn integer(&self, dtype: DType) -> Outcome<IntDType> {
         dtypes::integer(self.storage_dtype(dtype))
     }
@@ -245,7 +245,7 @@ impl Burn {
     pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Outcome {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
-            // Memory from the operating system is already zeroed, but Burn's `zeros` would write the zeros again.
+            // Allocate memory that the operating system has already zeroed. Burn's `zeros` would write the zeros again.
             return Ok(filled(&self.device, self.storage_dtype(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();

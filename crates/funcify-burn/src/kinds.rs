@@ -1,4 +1,4 @@
-//! Moves the elements of tensors of any kind, with Burn's separate functions for floats, integers and booleans.
+//! Implements data movement for tensors of any kind, using Burn's separate functions for floats, integers and booleans.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
@@ -34,7 +34,7 @@ pub(crate) fn kind(tensor: &Tensor) -> Kind {
     }
 }
 
-/// Calls Burn's function for the kind of a tensor.
+/// Calls one of three Burn functions, selected by the kind of a tensor.
 macro_rules! by_kind {
     ($tensor:expr, $float:ident | $integer:ident | $bool:ident, ($($argument:expr),*)) => {
         match $crate::kinds::kind(&$tensor) {
@@ -67,7 +67,8 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
 }
 
 /// Converts a tensor to the form that kernels accept. Kernels of Burn's GPU devices need rank 1 or more, so a scalar on
-/// a GPU is passed as a vector of one element. Outside of kernels, it has rank 0. The conversion moves no elements.
+/// a GPU is passed as a vector of one element. Outside of kernels, the scalar has rank 0. The conversion does not copy
+/// any elements.
 pub(crate) fn to_kernel_form(tensor: Tensor) -> Tensor {
     match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),

@@ -10,8 +10,8 @@
 //! # As a backend
 //! [`Burn`] is a handle to a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's
 //! dispatched primitives, whose rank is known only at run time. Burn's autodiff is not involved, because funcify
-//! differentiates the graph itself. In host memory, the engine of `funcify-cpu` compiles and runs whole loops of f32
-//! and f64. All other loops run natively: each buffer of rows is allocated once, and its rows are written in place.
+//! differentiates the graph itself. In host memory, the engine of `funcify-cpu` compiles and runs whole f32 and f64
+//! loops. All other loops run natively: each buffer of rows is allocated once, and its rows are written in place.
 //!
 //! ```
 //! use funcify::HostTensor;
@@ -31,15 +31,15 @@
 //! * `ndarray`: `Burn::ndarray()`, Burn's CPU device based on the `ndarray` crate. It supports ranks up to 6. It stores
 //!   f16 and bf16 as f32, and rounds after each op.
 //! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver. It supports ranks up to 8, but neither f64
-//!   nor bf16. It stores u8 as u32, and wraps after each op. To use Burn's features `fusion` and `autotune`, enable
-//!   them in your own `Cargo.toml`.
+//!   nor bf16. It stores u8 as u32, and truncates the results of each op to 8 bits. To use Burn's features `fusion` and
+//!   `autotune`, enable them in your own `Cargo.toml`.
 //!
 //! # Integers
 //! On the CPU devices, Burn's integer arithmetic panics in cases where funcify's ops have a defined result: overflow
 //! (in builds with overflow checks), division by zero, and casts of numbers that the target type cannot represent. So
-//! on these devices, this crate computes integer arithmetic itself, in host memory. On wgpu, nothing panics, so integer
-//! arithmetic uses Burn's ops, and combines several of them where the result of a single op would differ from that of
-//! funcify's op.
+//! on these devices, this crate computes integer arithmetic itself, in host memory. On wgpu, these cases do not panic,
+//! so integer arithmetic uses Burn's ops, and combines several of them where the result of a single Burn op would
+//! differ from that of funcify's op.
 //!
 //! # Operations that wait for a wgpu device
 //! Kernels, and the steps of native loops, are enqueued without waiting. These operations wait for the device:

@@ -137,13 +137,14 @@ fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
     x.unsqueeze_dim(if batch_first { 1 } else { 0 })
 }
 
-/// Swaps the batch axis and the step axis if `batch_first` is set. This converts a batch-first sequence to one with the
-/// steps first, or back.
+/// Swaps the batch axis and the step axis if `batch_first` is set. This converts a batch-first sequence to a
+/// steps-first one, or back.
 fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }
 
-/// Runs a cell over a sequence. Returns the outputs and the final state.
+/// Runs a cell over a sequence in one direction, from the last step to the first if `is_reversed`. Returns the outputs
+/// and the final state.
 #[track_caller]
 fn scan_one_way<M: Cell>(
     cell: &M,
@@ -183,7 +184,7 @@ fn scan_both_ways<M: Cell>(
     Ok((steps_first(ys, batch_first), [last_of_forward, last_of_reverse]))
 }
 
-/// Splits a stacked state into the states of both directions, or returns two `None`s if it is `None`.
+/// Splits a stacked state into the states of the two directions. Returns two `None`s if `state` is `None`.
 #[track_caller]
 fn split_directions(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
     if let Some(state) = &state {
@@ -193,7 +194,7 @@ fn split_directions(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> 
     Ok([0, 1].map(|direction| state.clone().map(|state| state.slice(s![direction]).squeeze_dim(0))))
 }
 
-/// Checks that a tensor has these sizes.
+/// Returns an error that names `component` if the tensor does not have these sizes.
 #[track_caller]
 fn check_sizes<const D: usize>(component: &str, tensor: &Tensor<D>, sizes: [usize; D]) -> Result<()> {
     if tensor.dims() == sizes {

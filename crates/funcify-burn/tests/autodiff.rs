@@ -1,5 +1,5 @@
 //! Tests graphs that run as single ops of Burn's autodiff. Their gradients must equal those of the same computation
-//! with Burn's own ops, for any subset of arguments and results that a loss uses.
+//! with Burn's own ops, for any choice of tracked arguments and any choice of results that the loss uses.
 
 mod common;
 #[path = "../../funcify/tests/elementwise/mod.rs"]
@@ -49,7 +49,8 @@ fn inputs(device: &Device, tracked: [bool; 3]) -> Inputs {
     }
 }
 
-/// Returns the gradients of the three inputs, for a loss that uses the two differentiable results of `forward`.
+/// Returns the gradients of the three inputs, where `loss` is computed from the two differentiable results of
+/// `forward`.
 fn gradients(
     device: &Device,
     tracked: [bool; 3],
@@ -81,7 +82,7 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
             let tracked = [choice & 1 > 0, choice & 2 > 0, choice & 4 > 0];
             for (name, loss) in LOSSES {
                 if name == "the second alone" && !tracked[0] && !tracked[2] {
-                    // Here, the loss depends on no tracked input, so Burn's own ops have no gradients to compare with.
+                    // The loss depends on no tracked input, so Burn's own ops have no gradients to compare with.
                     continue;
                 }
                 let ours = gradients(&device, tracked, loss, |inputs| {

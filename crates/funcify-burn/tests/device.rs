@@ -1,6 +1,6 @@
-//! Tests device operations that loops need: rows, stacks, and buffers that are written in place. Also tests properties
-//! that the conformance suite does not cover: that every op has a lowering rule, that a constant can run as an op, and
-//! that misuse returns errors.
+//! Tests the device operations that loops need: reading rows, stacking rows, and writing rows to a buffer in place.
+//! Also tests properties that the conformance suite does not cover: that every op has a lowering rule, that a constant
+//! can run as an op, and that misuse returns errors.
 
 mod common;
 
@@ -18,8 +18,8 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// Checks that devices with their own memory prefer less depth over less work, because each step of a loop launches
-/// kernels.
+/// Checks that devices with their own memory prefer less depth over less work, because each step of a sequential loop
+/// launches kernels.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {
@@ -42,7 +42,7 @@ fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Returns a tensor of numbers that a conversion might change: -0, very large and very small numbers, infinities, NaN.
+/// Returns a tensor of numbers that a conversion might change, such as -0, infinities, NaN and the largest integers.
 fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
     let scalars = match dtype {
         DType::Bool => [true, false, false, true, true, false].map(Scalar::Bool),
@@ -148,8 +148,8 @@ fn traces_of_every_dtype() {
 }
 
 /// Writes 10,000 rows to a buffer, and checks that the buffer is not shared and that the writes are fast. A copy of the
-/// buffer takes 250 microseconds, so 10,000 copies would take more than two seconds. wgpu is not timed, because its
-/// kernels are enqueued.
+/// buffer takes 250 microseconds, so 10,000 copies would take more than two seconds. wgpu is not timed, because it runs
+/// its kernels asynchronously.
 #[test]
 fn rows_are_written_in_place() {
     for device in devices() {

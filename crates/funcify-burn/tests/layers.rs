@@ -111,7 +111,7 @@ fn check<M: Module, S: Tensors + Clone>(
         let found = xs.grad(&gradients).unwrap().into_data();
         assert_close(&found, &data(&expected[0]), 1e-4, &what("xs"));
 
-        // A second layer that loads the record computes the same outputs.
+        // Check that a second layer that loads the record computes the same outputs.
         let record: ModuleRecord = module.clone().into_record();
         let other = make(&device).load_record(record);
         let (again, _) = forward(&other, xs.clone(), None);

@@ -123,7 +123,7 @@ fn three_loops() {
     );
 }
 
-/// Checks an outer and an inner loop that both receive a module.
+/// Checks an inner loop that receives the module of the outer loop.
 #[test]
 fn a_module_in_the_inner_loop() {
     for device in autodiff_devices() {
@@ -163,7 +163,7 @@ fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Tens
     collect.1
 }
 
-/// Checks that the graph contains a nested loop instead of unrolled steps.
+/// Checks that the traced graph contains the inner loop as a nested scan, not as unrolled steps.
 #[test]
 fn the_graph_has_the_inner_loop() {
     let device = Device::flex();

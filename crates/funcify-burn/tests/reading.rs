@@ -73,8 +73,8 @@ fn every_way_to_read() {
     });
 }
 
-/// Checks bodies that ignore the error of a failed read. Such a body is rejected if it records different ops when the
-/// read succeeds.
+/// Checks bodies that ignore the error of a failed read. Such a body is rejected only if it records different ops when
+/// the read succeeds.
 #[test]
 fn an_error_that_is_ignored() {
     let device = Device::flex();
@@ -113,8 +113,8 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// Checks bodies whose second call records the same ops but returns the result of a different one, or records an
-/// additional op.
+/// Checks bodies whose second call records the same ops but returns the result of a different op, and bodies whose
+/// second call records an additional op.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();
@@ -145,7 +145,7 @@ fn constants_of_a_body_may_be_read() {
     })
     .unwrap();
     assert_eq!(last.into_data().iter::<f32>().collect::<Vec<_>>(), [4.0, 11.5]);
-    // The same source line records different constants.
+    // Check that the same source line can record different constants.
     let sum = |factor: f32| {
         let body = |(), h: Tensor<1>, x: Tensor<1>| (h + x.clone() * Tensor::from_data([factor], &x.device()), ());
         scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), body)

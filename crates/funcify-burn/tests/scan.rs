@@ -59,7 +59,7 @@ fn run<M: Module, C: Tensors + Clone>(
     let (last, ys) = forward(init.clone(), xs.clone());
     let mut results = leaves(last);
     results.push(AnyTensor::from(ys));
-    // Every element has a different weight in the loss.
+    // Give every element a different weight in the loss.
     let part = |(index, tensor): (usize, &AnyTensor)| {
         let shape = tensor.shape();
         let count = shape.iter().product();

@@ -33,7 +33,7 @@ fn run_at(centre: f32, device: &Device, forward: impl FnOnce(Vector, Vector, Ten
     let rows = TensorData::new(of(STEPS * WIDTH, 3), [STEPS, WIDTH]);
     let xs = Tensor::<2>::from_data(rows, device).require_grad();
     let (last, ys) = forward(w.clone(), c.clone(), xs.clone());
-    // If a result is a constant, the loss still needs a tracked tensor, so that `backward` works.
+    // Add a tracked tensor to the loss, because `backward` needs one even if both results are constants.
     let tape = Tensor::<1>::zeros([1], device).require_grad();
     let loss = (last.clone() * last.clone() + last.clone() * 0.3).sum() + (ys.clone() * ys.clone() * 0.7).sum();
     let gradients = (loss + tape).backward();
@@ -70,7 +70,7 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
         match (found, expected) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
-            // If gradients reach an argument only through the first step of the handwritten loop, the gradient may be
+            // If gradients reach an argument only through the first step of the handwritten loop, its gradient may be
             // zero in one loop and missing in the other.
             (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
@@ -156,8 +156,8 @@ fn ways_that_few_numbers_tell_apart_are_told_apart() {
     }
 }
 
-/// Checks that numerical trials distinguish two placements of a gradient stop in a wide layer, which saturates if its
-/// arguments all have the same sign, and whose rows are masked.
+/// Checks that numerical trials distinguish two placements of a gradient stop in a wide layer with masked rows. The
+/// layer saturates if all its arguments have the same sign.
 #[test]
 fn masks_and_wide_layers_tell_ways_apart() {
     const FEATURES: usize = 128;
@@ -209,7 +209,7 @@ fn random_closures_stop_where_burn_stops() {
 }
 
 /// Runs `scan` with this body on pseudorandom arguments around `centre`. Returns `None` if the loop is rejected because
-/// several placements of stops fit.
+/// several placements of stops fit the tape.
 fn run_at_or_refused(
     centre: f32,
     device: &Device,
@@ -260,8 +260,8 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     (next, y)
 }
 
-/// Checks a body that runs a separate loop over tensors that are not on the capture device. That loop is recorded while
-/// the body is being recorded.
+/// Checks a body that runs a separate loop over tensors that are not on the capture device, so that this loop is
+/// recorded while the body is being recorded.
 #[test]
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);
@@ -402,7 +402,7 @@ fn what_a_record_cannot_have_is_refused_by_name() {
 }
 
 /// Checks that a loop over a batch normalisation is rejected. Burn differentiates this op with a single rule, in which
-/// gradients flow through the statistics of the batch. But capture records several ops, and the tape appears to stop
+/// gradients flow through the statistics of the batch. Capture records it as several ops, and the tape appears to stop
 /// the gradients at the statistics.
 #[test]
 fn an_op_of_several_with_a_rule_of_its_own_is_refused() {

@@ -12,7 +12,7 @@ use common::{assert_close, autodiff_devices, devices, values};
 use funcify::{Graph, Value};
 use funcify_burn::{AnyTensor, Differentiable, trace};
 
-/// A Burn op on two tensors of shape `[3,4]`, whose elements are between 0.1 and 0.9.
+/// A closure that applies Burn ops to two tensors of shape `[3,4]`, whose elements are between 0.1 and 0.9.
 type Body = fn(Tensor<2>, Tensor<2>) -> AnyTensor;
 
 /// Builds a [`Body`] from a closure on two tensors.
@@ -27,7 +27,7 @@ fn columns(device: &Device) -> Tensor<1, Int> {
     Tensor::from_data([2, 0, 2], device)
 }
 
-/// The ops whose results and gradients are compared.
+/// The ops whose results and gradients are compared with Burn's.
 const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("arithmetic", body!(|x, y| (x.clone() + y.clone() * 2.0 - 1.0) / (y - 3.0) * x / 0.5 + 0.25)),
     ("negation", body!(|x, y| -(x - y).abs() * 1.5)),
@@ -150,7 +150,7 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
 
 /// The ops for which only results are compared, because they have no gradients or because Burn's gradients differ.
 const VALUES: &[(&str, Body)] = &[
-    // Burn's backward pass differentiates the tanh approximation of GELU.
+    // Burn's backward pass differentiates the tanh approximation of GELU instead of GELU itself.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
     // Burn has no gradient rule for the hard sigmoid, and leaves its gradient at the bounds undefined.
     ("hard sigmoid", body!(|x, y| activation::hard_sigmoid(x * 8.0 - y, 0.2, 0.5))),
@@ -256,7 +256,7 @@ fn every_op_gives_in_the_graph_what_it_gives_in_burn() {
     }
 }
 
-/// The elementwise ops that are compared on infinities, NaN, and zeros of both signs.
+/// The elementwise ops whose results are compared with Burn's on infinities, NaN, and zeros of both signs.
 const ON_SPECIAL_NUMBERS: &[(&str, Body)] = &[
     ("square root", body!(|x, _y| x.sqrt())),
     ("power 0.5", body!(|x, _y| x.powf_scalar(0.5))),

@@ -27,7 +27,7 @@ use super::*;
 pub struct EncodecLstm(Lstm);
 
 impl EncodecLstm {
-    /// Creates `layers` layers of `features` features each. The parameters are called `lstm.weight_ih_l0`,
+    /// Creates a stack of `layers` layers with `features` features each. The parameters are called `lstm.weight_ih_l0`,
     /// `lstm.weight_hh_l0`, `lstm.bias_ih_l0`, `lstm.bias_hh_l0`, `lstm.weight_ih_l1` ...
     #[track_caller]
     pub fn new(features: usize, layers: usize, vb: VarBuilder<'_>) -> Result<Self> {

@@ -87,15 +87,15 @@ impl State {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// Returns the `prev_xs` field of the library's state: a ring buffer of the last four inputs of the convolution.
-    /// The input of step `t` is in slot `t % 4`.
+    /// Returns the `prev_xs` field of the library's state: for each block, a ring buffer of the last four inputs of the
+    /// convolution. The input of step `t` is in slot `t % 4`.
     ///
     /// `State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's complete state.
     pub fn prev_xs(&self) -> Result<Vec<[Tensor; WIDTH]>> {
         let slots = |BlockState { before, .. }: &BlockState| {
             let slot = |number: usize| {
                 let age = (self.pos + WIDTH - number) % WIDTH;
-                // The library overwrites the slot of the next step before reading it, so its elements are arbitrary.
+                // The library overwrites the slot of the next step before reading it, so its elements may be arbitrary.
                 let row = WIDTH - 1 - if age == 0 { 1 } else { age };
                 before.narrow(1, row, 1)?.squeeze(1)?.contiguous()
             };
@@ -181,7 +181,7 @@ impl Model {
         let vocabulary = padded_vocabulary("mamba", config.vocab_size, config.pad_vocab_size_multiple)?;
         let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(into_candle_error)?;
         let programs = Arc::new(programs);
-        // The parameters of the scan are initialised like those of funcify's equivalent layer.
+        // Initialise the parameters of the scan like those of funcify's equivalent layer.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
         let core = core.layer().map_err(into_candle_error)?;
         let block = |_, vb: VarBuilder<'_>| Block::new(config, &programs, &core.parameters, vb);

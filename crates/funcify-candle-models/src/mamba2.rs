@@ -51,7 +51,7 @@ pub struct Config {
     /// The number of features per head.
     pub headdim: usize,
     /// The number of groups of heads that share B and C. Must be 1. (With more groups, the library's norm normalises
-    /// all groups together, whereas the authors' norm treats each group separately.)
+    /// all groups together, whereas the original implementation normalises each group separately.)
     pub ngroups: usize,
     /// The padding of the vocabulary: the number of embedding rows is `vocab_size`, rounded up to a multiple of this
     /// number.
@@ -123,7 +123,7 @@ impl State {
     /// Returns the `conv_states` field of the library's state: the last four inputs of the convolution in each block.
     /// `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is the library's complete state.
     pub fn conv_states(&self) -> Result<Vec<Tensor>> {
-        // The library discards the oldest of the four rows without reading it, so its elements are arbitrary.
+        // The library discards the oldest of the four rows without reading it, so its elements may be arbitrary.
         let of = |BlockState { before, .. }: &BlockState| {
             Tensor::cat(&[&before.narrow(1, 0, 1)?, before], 1)?.transpose(1, 2)?.contiguous()
         };

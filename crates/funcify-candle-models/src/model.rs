@@ -93,8 +93,9 @@ pub struct Model<A: Architecture> {
 }
 
 impl<A: Architecture> Model<A> {
-    /// Creates a model with an embedding of shape `[tokens, features]` and the given number of blocks. The function
-    /// `block` creates a block from its index and from the `VarBuilder` `layers.pp(index)`.
+    /// Creates a model with an embedding of shape `[tokens, features]` and `blocks` blocks. The function `block`
+    /// creates a block from its index and the `VarBuilder` `layers.pp(index)`. `own` contains all other parts of the
+    /// model.
     #[track_caller]
     pub(crate) fn from_parts(
         own: A,

@@ -28,7 +28,7 @@ pub enum TemporalBlockType {
     Recurrent,
 }
 
-/// The hyperparameters of a model: the fields of the library's `Config` that are used.
+/// The hyperparameters of a model: the fields of the library's `Config` that this crate uses.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -288,7 +288,7 @@ impl Architecture for RecurrentGemma {
     }
 }
 
-/// Returns the dtype in which the recurrence accumulates.
+/// Returns the dtype of the recurrence's state in a model of this dtype: f64 for f64, and f32 for all others.
 fn accumulator_dtype(dtype: funcify_core::DType) -> funcify_core::DType {
     if dtype == funcify_core::DType::F64 { dtype } else { funcify_core::DType::F32 }
 }
@@ -423,7 +423,7 @@ impl Mlp {
     }
 }
 
-/// A short convolution followed by the RG-LRU, in parallel with a gate.
+/// A short convolution followed by the RG-LRU, whose output is multiplied by a gate.
 #[derive(Clone)]
 struct Recurrent {
     linear_y: Linear,
@@ -468,7 +468,7 @@ impl Recurrent {
         let log_a = (self.recurrent_gate.forward(&us)? * -8.0)?.broadcast_mul(&rate)?;
         let inputs = (&us * self.input_gate.forward(&us)?)?;
         let scaled = (&inputs * (1.0 - (&log_a * 2.0)?.exp()?)?.sqrt()?)?;
-        // The input of the first step of a sequence is not scaled.
+        // Do not scale the input of the first step of a sequence.
         let scaled = match (pos, us.dim(1)?) {
             (0, 1) => inputs,
             (0, steps) => Tensor::cat(&[inputs.narrow(1, 0, 1)?, scaled.narrow(1, 1, steps - 1)?], 1)?,
@@ -507,7 +507,7 @@ impl Gate {
     }
 }
 
-/// The cosines and sines of the rotary position embeddings, which apply to the first half of each head's features.
+/// The cosines and sines of the rotary position embedding, which rotates the first half of each head's features.
 #[derive(Clone)]
 struct Rotation {
     cos: Tensor,

@@ -38,7 +38,7 @@ pub enum Version {
     Six,
 }
 
-/// The hyperparameters of a model: the fields of the library's `Config` that are used.
+/// The hyperparameters of a model: the fields of the library's `Config` that this crate uses.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -71,8 +71,8 @@ pub struct Config {
     pub num_hidden_layers: usize,
     /// The number of features inside the time-mixing layer. Must be equal to `hidden_size`.
     pub attention_hidden_size: usize,
-    /// The number of features per head. (The library's state uses the option `num_attention_heads` as the head size, so
-    /// that option must be equal to `head_size`.)
+    /// The number of features per head. (The library's `Config` also has the field `num_attention_heads`. The library's
+    /// state uses it as the head size, so it must be equal to `head_size`.)
     pub head_size: usize,
     /// The number of features inside the channel-mixing layer. Defaults to 3.5 times `hidden_size`, rounded down to a
     /// multiple of 32.
@@ -290,7 +290,8 @@ impl model::Block for Block {
     }
 }
 
-/// The time-mixing layer: linear attention, where each input is interpolated with the input of the previous step.
+/// The time-mixing layer: linear attention, in which the input of each step is interpolated with that of the previous
+/// step.
 #[derive(Clone)]
 struct TimeMix {
     receptance: Linear,

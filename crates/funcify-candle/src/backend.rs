@@ -85,8 +85,8 @@ impl Backend for Candle {
         self.zeros(&ty.shape(), ty.dtype).map(Some)
     }
 
-    /// Writes the row into the trace in place. This is safe because the trace's storage is not shared. The row is
-    /// made contiguous first, as `slice_set` requires.
+    /// Writes a row into the trace in place. No other tensor shares the trace's storage, so the write is safe.
+    /// `slice_set` requires a contiguous row.
     fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
         if value.elem_count() > 0 {
             let row_of_trace = value.contiguous().and_then(|value| value.unsqueeze(0)).map_err(without_backtrace)?;
@@ -95,9 +95,9 @@ impl Backend for Candle {
         Ok(trace)
     }
 
-    /// Detaches the tensor from any Candle graph. In booleans, replaces each nonzero byte with 1, because Candle's
-    /// `where_cond` treats any nonzero byte as true. This costs one kernel per boolean input; rejecting bytes other
-    /// than 0 and 1 would require reading the elements back.
+    /// Detaches the tensor from any Candle graph. In booleans, replaces each nonzero byte with 1: callers may pass
+    /// other nonzero bytes, because Candle's `where_cond` treats them as true. This costs one kernel per boolean input;
+    /// rejecting bytes other than 0 and 1 would require reading the elements back.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         let tensor = tensor.detach();
         match dtype {

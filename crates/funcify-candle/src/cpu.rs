@@ -1,5 +1,5 @@
-//! Implements CPU kernels for ops that Candle lacks. A kernel applies a function to each element, pair of elements, or
-//! row.
+//! Implements CPU kernels for ops that Candle lacks. A kernel applies a function to each element, each pair of
+//! elements, or each row.
 //!
 //! The kernels are Candle custom ops, generic over the element type and the function, so that each instance compiles to
 //! a single loop. Candle cannot differentiate them, and does not have to: programs run on detached tensors, and funcify
@@ -30,7 +30,7 @@ pub(crate) trait KernelFn: Copy + Send + Sync + 'static {}
 
 impl<F: Copy + Send + Sync + 'static> KernelFn for F {}
 
-/// A Candle op, given by its name and its CPU kernel: a closure that takes a storage and a layout for each operand.
+/// A Candle op, defined by its name and its CPU kernel, a closure that takes a storage and a layout for each operand.
 pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
 
 /// The result of a kernel: its elements and their shape.

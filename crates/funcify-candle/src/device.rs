@@ -113,7 +113,7 @@ pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Outcome {
     Ok(uploaded.map_err(without_backtrace)?)
 }
 
-/// Downloads a tensor of type `dtype`, which Candle may store as a different dtype.
+/// Downloads a tensor as a host tensor of type `dtype`. Candle may store it as a different dtype.
 pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
     let storage = match dtype {
         DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),

@@ -111,10 +111,10 @@ impl Default for DifferentiableOptions {
 }
 
 impl DifferentiableOptions {
-    /// Creates the default options. Loops are compiled if possible; otherwise, the host runs them step by step.
-    /// Compiled loops save only the values that are expensive to recompute ([`CheckpointPolicy::SaveCostly`]). Other
-    /// loops save everything that their backward loops need ([`CheckpointPolicy::SaveAll`]), which is still less than
-    /// Candle's graph would hold.
+    /// Creates the default options. Loops are compiled if possible; otherwise, they run step by step. Compiled loops
+    /// save only the values that are expensive to recompute ([`CheckpointPolicy::SaveCostly`]). Other loops save
+    /// everything that their backward loops need ([`CheckpointPolicy::SaveAll`]), which is still less than Candle's
+    /// graph would hold.
     pub fn new() -> Self {
         let compile = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         DifferentiableOptions { compile, policy: None }
@@ -163,7 +163,7 @@ impl Differentiable {
         Self::compile_with(graph, candle, DifferentiableOptions::new())
     }
 
-    /// Compiles a graph with options.
+    /// Compiles a graph with the given options.
     ///
     /// ```
     /// use funcify::Graph;
@@ -253,7 +253,7 @@ impl Differentiable {
     }
 }
 
-/// Calls a function as a single op of Candle's autodiff. Returns `None` if no argument can have a gradient.
+/// Calls a plain function as a single op of Candle's autodiff. Returns `None` if no argument can have a gradient.
 pub(crate) fn call_tracked(
     call: &TrackedCall<'_, Candle>,
     candle: &Candle,
@@ -319,7 +319,7 @@ fn forward(
 impl ProgramSource<'_> {
     /// Compiles the programs for a set of tracked inputs. Returns `None` if no gradient can reach these inputs.
     fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
-        // If the type of an argument differs from that of the graph's input, the call itself reports the error.
+        // Do not check the types of the arguments here: the call of the forward program reports a mismatch.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
         let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
@@ -335,7 +335,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns `true` if Candle tracks a tensor and the tensor can have a gradient, because its elements are floats.
+/// Returns `true` if Candle tracks a tensor and its elements are floats. Other tensors have no gradient.
 pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     tensor.track_op() && tensor.dtype().is_float()
 }
@@ -388,7 +388,7 @@ fn attach_results(
     }
     let takes = programs.pair.backward_inputs.iter().map(|input| match input {
         BackwardInput::Input(index) => BackwardArgument::Value(values[*index].clone()),
-        // The tensor shares its storage with the output.
+        // `detach` does not copy: the saved tensor shares its storage with the output.
         BackwardInput::Output(index) => BackwardArgument::Value(results[*index].detach()),
         BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));

@@ -1,6 +1,6 @@
 //! Converts between funcify's errors and Candle's errors.
 //!
-//! If the environment enables backtraces, Candle adds a backtrace to the text of an error. These conversions remove
+//! If an environment variable enables backtraces, Candle adds a backtrace to the text of an error. This module removes
 //! it.
 
 use candle_core::{DType, Error, Tensor};

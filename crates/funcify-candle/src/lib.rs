@@ -18,9 +18,9 @@
 //!
 //! Booleans are stored as `U8` zeros and ones; all other element types map directly to Candle's. Performance-critical
 //! ops (arithmetic, exponentials, matrix products, sums, selections, views) use Candle's kernels. This crate has its
-//! own kernels where Candle lacks an op, computes a result that differs from funcify's, or panics. They cover integer
-//! overflow, division by zero, NaN in max and min, reductions, running reductions, sorting and scatter. These kernels
-//! run only on the CPU; on other devices, the ops return an error.
+//! own kernels where Candle lacks an op, computes a result that differs from funcify's, or panics. Such cases are
+//! integer overflow, division by zero, NaN in max and min, reductions, running reductions, sorting and scatter. These
+//! kernels run only on the CPU; on other devices, the ops return an error.
 //!
 //! # Loops
 //!

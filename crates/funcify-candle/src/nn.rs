@@ -2,8 +2,8 @@
 //! models and linear attention.
 //!
 //! These are the layers of [`funcify_nn`]. Their parameters have the names and shapes that PyTorch, candle_nn or the
-//! authors' code uses, so that existing weight files can be loaded. A layer processes a whole sequence as a single node
-//! of Candle's graph.
+//! original implementation uses, so that existing weight files can be loaded. A layer processes a whole sequence as a
+//! single node of Candle's graph.
 //!
 //! ```
 //! use candle_core::{DType, Device, Module, Tensor};

@@ -1,5 +1,5 @@
-//! Multiplies float matrices using `gemm`, the library that Candle calls on the CPU. This is the only unsafe code in
-//! the crate: `gemm` has no safe interface.
+//! Multiplies float matrices using `gemm`, the library that Candle calls on the CPU. This file contains the only unsafe
+//! code in the crate, because `gemm` has no safe interface.
 
 use std::sync::OnceLock;
 
@@ -60,7 +60,7 @@ fn strides(strides: &[isize]) -> [isize; 2] {
     [strides[0], strides[1]]
 }
 
-/// Returns the number of threads that Candle would use, which is queried only once.
+/// Returns the number of threads that Candle would use. Queries Candle only once.
 fn parallelism() -> Parallelism {
     static THREADS: OnceLock<usize> = OnceLock::new();
     match *THREADS.get_or_init(utils::get_num_threads) {

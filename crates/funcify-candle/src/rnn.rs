@@ -1,4 +1,4 @@
-//! Runs `candle_nn`'s recurrent networks over whole sequences, as a single node of Candle's graph.
+//! Runs a recurrent network of `candle_nn` over a whole sequence as a single node of Candle's graph.
 
 use candle_core::{Result, Tensor};
 use candle_nn::rnn::{GRUState, LSTMState, RNN};
@@ -6,7 +6,7 @@ use candle_nn::rnn::{GRUState, LSTMState, RNN};
 use crate::closures::scan::{ScanOptions, run};
 use crate::tree::TensorTree;
 
-/// The state of a recurrent network. One of its tensors is the output of a step.
+/// The state of a recurrent network after a step. It contains the output of that step.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor};
@@ -36,12 +36,12 @@ impl RnnState for GRUState {
     }
 }
 
-/// Provides replacements for `seq` and `seq_init` of [`RNN`] that run as a single node. They return the outputs,
-/// `[batch, steps, hidden]`, and the last state.
+/// Provides replacements for `seq` and `seq_init` of [`RNN`] that each run as a single node of Candle's graph. They
+/// return the outputs, `[batch, steps, hidden]`, and the last state.
 ///
 /// Candle's `seq` records every step. Its backward pass recurses through all steps and, if the input has a gradient,
-/// takes time quadratic in their number. The methods of this trait rerun segments of steps instead, like
-/// [`scan`](crate::scan). (`GRU::states_to_tensor` concatenates the steps to `[batch, steps * hidden]`. This trait
+/// takes time quadratic in their number. The backward pass of this trait's methods reruns segments of steps instead, as
+/// in [`scan`](crate::scan). (`GRU::states_to_tensor` concatenates the steps to `[batch, steps * hidden]`. This trait
 /// returns outputs with a separate step axis, for all networks.)
 ///
 /// ```

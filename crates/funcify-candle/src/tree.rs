@@ -40,7 +40,7 @@ use crate::errors;
 /// }
 /// ```
 pub trait TensorTree: Sized + Send + Sync + 'static {
-    /// Calls `visit` with the path and the tensor of each leaf. The order must always be the same.
+    /// Calls `visit` with the path and the tensor of each leaf. Every call must visit the leaves in the same order.
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor));
 
     /// Returns the same structure with new leaves. Calls `next` for each leaf, in the order of
@@ -55,7 +55,7 @@ pub(crate) fn leaves<T: TensorTree>(tree: &T) -> Vec<Tensor> {
     leaves
 }
 
-/// Returns the names of the leaves of a tree. Each name begins with `root`.
+/// Returns the names of the leaves of a tree. Each name is `root` followed by the leaf's path, as in `carry_0`.
 pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
     let mut names = Vec::new();
     tree.visit(&Path::Root, &mut |path, _| names.push(path.name(root)));

@@ -1,5 +1,6 @@
-//! Tests the backend: rows and stacks, element types, and tracked tensors. Also covers cases outside the conformance
-//! suite: kernels on tensors large enough for several threads, constants as ops, and errors.
+//! Tests the backend's rows and stacks, its element types, and calls with tracked tensors. Also covers cases outside
+//! the conformance suite: tensors large enough for kernels to use several threads, constants that run as ops, and
+//! errors.
 
 use candle_core::{Device, Tensor, Var};
 use funcify::dispatch::{Backend, Function, Part, StackType, run_op};
@@ -33,8 +34,8 @@ fn rows_are_taken_and_stacked() {
     }
 }
 
-/// Writes rows of various layouts to traces, out of order, and checks that later writes do not change the tensors
-/// passed as rows.
+/// Writes rows of various layouts to traces, out of order, and checks the contents of the traces. Later writes must not
+/// change the tensors that were passed as rows.
 #[test]
 fn traces_are_written_in_place() {
     let candle = Candle::cpu();
@@ -143,7 +144,7 @@ fn large_tensors_run_in_parallel() {
     }
 }
 
-/// Compares products of transposed, narrowed and broadcast operands to Candle's products of contiguous copies. The
+/// Compares products of transposed, narrowed and broadcast operands with Candle's products of contiguous copies. The
 /// operands have up to two batch axes. For contiguous operands, the results must be bitwise equal.
 #[test]
 fn products_read_operands_where_they_lie() {

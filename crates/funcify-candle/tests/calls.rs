@@ -1,5 +1,5 @@
-//! Tests calls with bytes as booleans, with tracked tensors, and with a handle that cancels the call. Also tests the
-//! errors of calls.
+//! Tests calls with bytes passed as booleans, with tracked tensors, and with a handle that cancels the call. Also tests
+//! the errors of calls.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ fn compile(graph: &Graph, strategy: LoopStrategy) -> Function<Candle> {
     Function::compile_with(graph, &Candle::cpu(), options).unwrap()
 }
 
-/// Builds a graph that uses booleans in several ways, and multiplies a float by the number of true elements.
+/// Builds a graph that uses booleans in several ways: among others, it multiplies a float by the number of true
+/// elements of `p`.
 fn masks() -> Graph {
     let graph = Graph::build("masks", |g| {
         let (p, q, x) = (g.input("p", "bool[3]"), g.input("q", "bool[]"), g.input("x", "f64[]"));

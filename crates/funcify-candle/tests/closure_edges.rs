@@ -130,8 +130,8 @@ fn one_tensor_in_several_places_and_strided() {
     assert_gradients(&backward(&[&found_a, &found_b, &found_ys]), &expected, &[&x], "strided");
 }
 
-/// Checks that a rerun with strided tensors is accepted, although their sums and products may be rounded differently
-/// from those of a contiguous copy.
+/// Checks loops with strided carries and captured tensors. Candle may round sums and products of a strided tensor
+/// differently from those of a contiguous copy, but the comparison with the rerun must not fail.
 #[test]
 fn strided_carries_and_captured_tensors() {
     let (start, w, xs) =
@@ -168,7 +168,7 @@ fn tensors_without_elements() {
     assert!(gradients.get(&xs).is_none() && gradients.get(&w).is_none());
 }
 
-/// Checks a loop along an axis other than 0, for which the rows of the sequence are strided.
+/// Checks a reverse loop along axis 1, where the rows of the sequence are strided.
 #[test]
 fn another_axis() {
     let xs = var(1, &[2, STEPS, 3], DType::F32);
@@ -190,7 +190,8 @@ fn without_anything_tracked() {
     let (start, xs) = (tensor(1, &[2], DType::F32), tensor(2, &[STEPS, 2], DType::F32));
     let (last, ys) = scan(&start, &xs, |h, x| Ok(((&h + &x)?, h))).unwrap();
     assert!(!last.track_op() && !ys.track_op());
-    // A captured tensor that is detached has no gradient, and does not affect other gradients.
+    // A variable that the closure captures only as a detached tensor has no gradient, and does not affect other
+    // gradients.
     let (w, hidden) = (var(3, &[2], DType::F32), var(4, &[2], DType::F32));
     let (weight, detached) = (w.clone(), hidden.detach());
     let (last, ()) = scan(&start, &xs, move |h, x| Ok((((h + x)? * weight.as_tensor())?.mul(&detached)?, ()))).unwrap();
@@ -198,7 +199,7 @@ fn without_anything_tracked() {
     assert!(gradients.get(&w).is_some() && gradients.get(&hidden).is_none());
 }
 
-/// Checks a loop without sequences, whose number of steps is set in the options.
+/// Checks a loop without sequences. The options set its number of steps.
 #[test]
 fn a_number_of_steps() {
     let x = Var::new(0.9f64, &Device::Cpu).unwrap();
@@ -230,7 +231,8 @@ fn captured_in_one_branch() {
     assert_gradients(&backward(&[&last]), &expected, &[&even, &odd], "branches");
 }
 
-/// Checks tensors computed from variables, both captured by the closure and passed to the loop.
+/// Checks gradients through a tensor that is computed from a variable and that the closure either captures or receives
+/// as an operand.
 #[test]
 fn captured_tensors_with_a_graph() {
     let (w, xs) = (var(1, &[3, 3], DType::F64), var(2, &[STEPS, 3], DType::F64));
@@ -240,7 +242,7 @@ fn captured_tensors_with_a_graph() {
         Ok((h.clone(), h))
     };
     let deep = |turns: usize| (0..turns).try_fold(w.t().unwrap(), |w, _| w.sin()).unwrap();
-    // The transpose and 255 sines are 256 ops, which is the maximum.
+    // The transpose and 255 sines are 256 ops, which is the maximum for a captured tensor.
     for turns in [1, 255, 256] {
         let computed = deep(turns);
         let (last, _) = by_hand(start.clone(), STEPS, false, |h, t| cell(h, row(&xs, t)?, &computed)).unwrap();
@@ -373,7 +375,7 @@ fn a_closure_that_draws_is_an_error() {
         false => x.flip(&[0])? * 2.0,
     });
     assert_contains(&error_of(turned.unwrap().sum_all().unwrap().backward()), &["map: a y of step"]);
-    // The comparison treats NaN as equal to NaN.
+    // The comparison with the rerun treats NaN as equal to NaN.
     let (last, ()) = scan(&start, xs.as_tensor(), |h: Tensor, x| Ok(((h * f64::NAN)?.add(&x)?, ()))).unwrap();
     assert!(last.sum_all().unwrap().backward().is_ok());
 }
@@ -541,8 +543,8 @@ fn tensors_at_other_paths_are_errors() {
     assert_contains(&error_of(looped), &["tensors at y_0", "tensors at y_1", "closure_edges.rs"]);
 }
 
-/// Checks that the gradient of an unused variable is missing rather than zero, as in the handwritten loop: with weight
-/// decay, an optimiser would shrink a variable whose gradient is zero.
+/// Checks that a variable that does not affect the loss has no gradient, rather than a zero gradient, as in a
+/// handwritten loop: with weight decay, an optimiser would shrink a variable whose gradient is zero.
 #[test]
 fn a_variable_that_the_loss_does_not_use_has_no_gradient() {
     for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {

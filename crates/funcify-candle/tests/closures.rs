@@ -13,7 +13,7 @@ const STEPS: usize = 7;
 const BATCH: usize = 3;
 const WIDTH: usize = 4;
 
-/// Returns the option sets to test, with their names.
+/// Returns the sets of options with which [`check`] runs `scan`, with their names.
 fn ways() -> Vec<(&'static str, ScanOptions)> {
     let new = ScanOptions::new;
     vec![
@@ -95,7 +95,7 @@ fn vars_of(map: &VarMap) -> Vec<Var> {
     map.all_vars()
 }
 
-/// Compares [`RnnExt`] with candle_nn's own loops, on unmodified cells and batch-first sequences.
+/// Compares [`RnnExt`] with candle_nn's own loops for unmodified cells on batch-first sequences.
 #[test]
 fn cells_of_candle_nn() {
     fn check<R: RnnExt>(
@@ -138,7 +138,8 @@ fn cells_of_candle_nn() {
     check("GRU", &gru, &vars_of(&map), |state| state.h.clone(), |state| vec![state.h.clone()]);
 }
 
-/// Trains a model with layers before and after the loop. The losses must equal those of the handwritten loop.
+/// Trains a model that has layers before and after the loop, once with [`RnnExt`] and once with candle_nn's own loop.
+/// The losses must be equal.
 #[test]
 fn training_is_the_same() {
     fn train(through_scan: bool) -> Result<Vec<f64>> {
@@ -172,7 +173,7 @@ fn training_is_the_same() {
     assert!(expected[9] < 0.8 * expected[0], "nothing was learned: {expected:?}");
 }
 
-/// Checks that any closure can call candle_nn's cells, because their states are trees.
+/// Checks that a closure can call candle_nn's cells and carry their states, which are trees.
 #[test]
 fn a_cell_in_a_closure() {
     let map = VarMap::new();

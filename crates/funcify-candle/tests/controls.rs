@@ -1,5 +1,5 @@
-//! Tests Candle's ops and autodiff controls in closures. Each loop must have the same values and gradients as the
-//! handwritten loop, and no gradient where the handwritten loop has none.
+//! Tests Candle's ops and autodiff controls, such as `detach`, in closures. Each loop must have the same values and
+//! gradients as the handwritten loop, and no gradient where the handwritten loop has none.
 
 mod common;
 
@@ -167,8 +167,8 @@ fn vars() -> [Var; 3] {
     [var(1, &[WIDTH], DType::F64), var(2, &[WIDTH], DType::F64), var(3, &[STEPS, WIDTH], DType::F64)]
 }
 
-/// Asserts that gradients are equal. A missing gradient is treated as zeros, because Candle's backward pass creates
-/// zeros for some tensors that it visits.
+/// Asserts that two backward passes computed the same gradients for these variables. A missing gradient is treated as
+/// zeros, because Candle's backward pass creates zeros for some tensors that it visits.
 #[track_caller]
 fn assert_same(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {
     for (index, var) in vars.iter().enumerate() {

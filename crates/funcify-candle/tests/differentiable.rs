@@ -262,8 +262,8 @@ fn mistakes_are_errors() {
     assert!(function.call(&[x.detach()]).is_ok());
 }
 
-/// Computes a second derivative by differentiating the graph. The graph of the derivative can run as a node of Candle's
-/// graph, like any other graph.
+/// Computes a second derivative: runs the graph of the first derivative as a node of Candle's graph, and differentiates
+/// this node with Candle's backward pass.
 #[test]
 fn higher_order_lives_in_the_graph() {
     let cube = Graph::build("cube", |g| {

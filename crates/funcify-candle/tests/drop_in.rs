@@ -36,7 +36,7 @@ fn the_readme_shows_the_change() {
         let of_side = |line: &&str| line.is_empty() || line.starts_with(' ') || line.starts_with(sign);
         diff.lines().filter(of_side).map(|line| line.get(1..).unwrap_or("")).collect()
     };
-    // Skip the module doc.
+    // Skip the module doc, which the README omits.
     let lines = |text: &'static str| text.lines().skip(2).collect::<Vec<_>>();
     assert_eq!(side('-'), lines(include_str!("drop_in/before.rs")));
     assert_eq!(side('+'), lines(include_str!("drop_in/after.rs")));

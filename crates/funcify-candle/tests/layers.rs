@@ -31,8 +31,8 @@ fn shuffled(map: &VarMap) -> Vec<(String, Var)> {
     vars
 }
 
-/// Checks that weights saved by candle_nn to a safetensors file can be loaded, and yield the same outputs and
-/// gradients.
+/// Checks that this crate's layers can load weights that candle_nn saved to a safetensors file, and that they compute
+/// the same outputs and gradients as candle_nn's layers.
 #[test]
 fn weights_of_candle_nn() {
     let file = std::env::temp_dir().join(format!("funcify-layers-{}.safetensors", std::process::id()));
@@ -61,7 +61,7 @@ fn weights_of_candle_nn() {
         let by_gru = Tensor::stack(&states.iter().map(|state| state.h.clone()).collect::<Vec<_>>(), 1).unwrap();
         let expected = loss(&[&by_lstm, &by_gru]).unwrap().backward().unwrap();
 
-        // Load the file as constants, to check names and shapes.
+        // Load the file as constants, to check the names and shapes of the weights.
         let constants = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
         let vb = VarBuilder::from_tensors(constants, dtype, &Device::Cpu);
         let config = RecurrentConfig { layers: 2, bidirectional: true, ..RecurrentConfig::default() };
@@ -69,7 +69,7 @@ fn weights_of_candle_nn() {
         assert_close(&lstm.forward(&xs.detach()).unwrap(), &by_lstm, "lstm");
         assert!(!lstm.forward(&xs.detach()).unwrap().track_op());
 
-        // Share the variables, to compare gradients too.
+        // Share candle_nn's variables, to compare gradients too.
         let shared: HashMap<String, Tensor> =
             vars.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
         let vb = VarBuilder::from_tensors(shared, dtype, &Device::Cpu);
@@ -196,7 +196,7 @@ fn every_layer_goes_on_and_learns() {
     for (name, make) in all_layers() {
         let map = VarMap::new();
         let seq = make(VarBuilder::from_varmap(&map, DType::F64, &Device::Cpu)).seq;
-        // Use fixed initial values, because a ReLU unit might be dead with random ones.
+        // Use initial values that are the same in every run, because a ReLU unit might be dead with random ones.
         let vars: Vec<Var> = shuffled(&map).into_iter().map(|(_, var)| var).collect();
         let xs = var(1, &[BATCH, STEPS, 4], DType::F64);
         let (ys, last) = seq(&xs, None).unwrap();

@@ -13,8 +13,8 @@ use funcify_candle::{Candle, Differentiable, ScanOptions, scan, scan_with};
 
 const STEPS: usize = 9;
 
-/// Runs `h = sin(w h) + x` as a compiled graph and as a closure loop. Returns the last state and all states, which
-/// depend on `w` and `xs`.
+/// Runs the loop `h = sin(w h) + x` as a compiled graph and as a closure loop. Returns the name, the last state and all
+/// states of each; the states depend on `w` and `xs`.
 fn nodes(w: &Var, xs: &Var) -> Vec<(&'static str, Tensor, Tensor)> {
     let graph = Graph::build("sines", |g| {
         let (start, w, xs) = (g.input("start", "f64[N]"), g.input("w", "f64[N]"), g.input("xs", "f64[T,N]"));
@@ -116,7 +116,7 @@ fn results_may_be_dropped() {
 }
 
 /// An identity op that counts its nodes in Candle's graph: `alive` is the current number of nodes, and `most` is the
-/// maximum number since the last call of `take`.
+/// maximum number since the last call to `take`.
 #[derive(Clone)]
 struct Counted {
     alive: Arc<AtomicUsize>,

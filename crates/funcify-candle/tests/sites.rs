@@ -75,8 +75,8 @@ fn an_input_that_leads_to_no_result_has_no_gradient() {
     assert_eq!(gradients.get(&w).unwrap().to_vec1::<f32>().unwrap(), [1.5]);
     assert!(gradients.get(&xs).is_none());
     assert_eq!(f.report().len(), 2);
-    // As in Candle, the result is not tracked if `xs`, which has no differentiable path to it, is the only tracked
-    // input.
+    // Only `xs` is tracked here. As in Candle, the result is not tracked, because no differentiable path leads from
+    // `xs` to the result.
     assert!(!f.call(&[xs.as_tensor().clone(), w.as_tensor().detach()]).unwrap()[0].track_op());
     assert_eq!(f.report().len(), 1);
     let _ = var(1, &[1], DType::F32);

@@ -75,7 +75,7 @@ fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) ->
     }
 }
 
-/// Returns the largest finite magnitude in a tensor, or 1 if all magnitudes are smaller.
+/// Returns the largest finite magnitude in a tensor, or 1 if that is less than 1.
 fn max_finite_magnitude(values: &HostTensor) -> f64 {
     values.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |largest, x| largest.max(x.abs()))
 }

@@ -10,7 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::*;
 
-/// The environment variable with a comma-separated list of backends; the run fails if one of them is absent.
+/// The environment variable that lists the required backends, separated by commas. The run fails if one of them is
+/// absent.
 const REQUIRED_BACKENDS_VAR: &str = "FUNCIFY_REQUIRE";
 
 #[derive(clap::Args, Default)]
@@ -21,7 +22,7 @@ pub(crate) struct Arguments {
     /// Run only cases whose name contains this text.
     #[arg(long)]
     filter: Option<String>,
-    /// Write all rows to this file as JSON.
+    /// Write the result of every case on every backend, in every mode, to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -75,7 +76,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     Ok(!report.has_failures() && ran_required_backends(&report))
 }
 
-/// Calls `run` for every case of each subject in parallel, and returns the results in order.
+/// Calls `run` for every case of each subject in parallel. Returns the results of each subject, in the order of the
+/// cases.
 ///
 /// Each subject has its own thread. Once a thread is done, it helps with the cases of the other subjects. If there are
 /// more processors than subjects, the additional threads help from the start. A subject on a GPU gets no help, because

@@ -169,8 +169,8 @@ mod tests {
     fn a_program_from_a_file_runs_on_every_backend_in_both_strategies() {
         let inputs = tensors([("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))]);
         let expected = tensors([("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]);
-        // A row of `xs` contributes to its own row of `ys`, to all later rows and to `last`, so its gradient is the sum
-        // of their cotangents.
+        // Each row of `xs` is a term of its own row of `ys`, of all later rows of `ys` and of `last`, so its gradient
+        // is the sum of the cotangents of these results.
         let along = [("ct_ys", [1f32, 10.0, 100.0].into()), ("ct_last", HostTensor::scalar(1000f32))];
         let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
         let gradients =

@@ -44,7 +44,8 @@ const OPTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// A transform of a program. In the lists of names, an empty list means all names.
+/// A transform of a program, with the names that its option lists. For derivatives, an empty list means all float
+/// inputs; for `Vmap`, it means all inputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Transform {
     Only(Vec<String>),

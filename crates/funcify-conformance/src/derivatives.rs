@@ -54,9 +54,9 @@ pub(crate) fn output_keys(name: &str) -> Vec<String> {
     keys(name, &[("", "out"), ("tan_", "jvp"), ("grad_", "grad"), ("tan_grad_", "hvp"), ("tan_tan_grad_", "grad3")])
 }
 
-/// Returns a key for each group whose prefix matches the name. `groups` holds pairs of a prefix and a group. If the
-/// name ends with `_2`, also returns the keys of the name without `_2`, in reverse order of the groups, because
-/// differentiation appends a number to a name that is already taken.
+/// Returns a key for each group whose prefix matches the name. `groups` holds pairs of a prefix and a group.
+/// Differentiation appends a number to a name that is already taken. If the name ends with `_2`, the result therefore
+/// also contains the keys of the name without `_2`, in reverse order of the groups.
 fn keys(name: &str, groups: &[(&str, &str)]) -> Vec<String> {
     let key = |name: &str, (prefix, group): &(&str, &str)| Some(format!("{group}.{}", name.strip_prefix(prefix)?));
     let mut keys: Vec<String> = groups.iter().filter_map(|group| key(name, group)).collect();

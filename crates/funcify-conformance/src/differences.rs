@@ -10,7 +10,7 @@ pub const DIFFERENCES_VAR: &str = "FUNCIFY_DIFFERENCES";
 /// gradients. Does nothing if [`DIFFERENCES_VAR`] is not set.
 pub fn note_difference(model: &str, kind: &str, off: f64) {
     let Some(file) = std::env::var_os(DIFFERENCES_VAR) else { return };
-    // A single write keeps the line intact, because tests run in parallel.
+    // Write the line in a single call, so that parallel tests do not mix their lines.
     let noted = std::fs::OpenOptions::new().create(true).append(true).open(&file);
     let noted = noted.and_then(|mut file| file.write_all(format!("{model}\t{kind}\t{off:e}\n").as_bytes()));
     if let Err(error) = noted {

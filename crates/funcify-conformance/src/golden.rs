@@ -51,7 +51,7 @@ pub struct GoldenTensor {
 pub struct Tolerance {
     /// The tolerance relative to the expected value.
     pub rtol: f64,
-    /// The absolute tolerances, keyed by tensor.
+    /// The absolute tolerances, keyed by [`GoldenTensor::key`].
     pub atol: BTreeMap<String, f64>,
 }
 

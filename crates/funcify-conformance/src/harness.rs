@@ -109,8 +109,8 @@ impl Suite {
     }
 }
 
-/// Returns one test for each case and mode of the suite, named `my-backend/scan/cumsum/native`. Each test runs the
-/// case's program both as written and rewritten.
+/// Returns one test for each case and mode of the suite, with names such as `my-backend/scan/cumsum/native`. Each test
+/// runs the case's program both as written and rewritten.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -129,7 +129,8 @@ pub fn trials(subject: &Subject) -> Vec<Trial> {
     }
 }
 
-/// Returns one test for each case and mode, and a failing test for each declared gap that matches no case.
+/// Returns one test for each of these cases in each mode, and a failing test for each declared gap that matches no
+/// case.
 ///
 /// A test is ignored if its case needs an op or type that the backend is missing. Each missing op or type adds one
 /// failing test, unless the backend is declared `partial`.
@@ -180,7 +181,7 @@ fn trials_with(cases: Vec<Case>, subject: &Subject, missing_by_case: &MissingByC
     trials
 }
 
-/// Runs a case's program both as written and rewritten.
+/// Runs a case's program both as written and rewritten. The error describes the first run that failed.
 fn run_both_forms(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mode: LoopStrategy) -> Result<(), Failed> {
     let of_rewritten = rewritten.map(|graph| run_rewritten(case, graph, subject, mode));
     let rows = [Some(run_case(case, subject, mode)), of_rewritten];

@@ -25,8 +25,8 @@ pub fn stack_lanes(lanes: &[&HostTensor]) -> HostTensor {
     HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))
 }
 
-/// Returns the arguments of the batched program: the tensors of all lanes, stacked, for mapped inputs, and the first
-/// lane's tensors for other inputs.
+/// Returns the arguments of the batched program. A mapped input gets the stacked tensors of all lanes, and any other
+/// input gets the first lane's tensor.
 pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> {
     let all = |index: usize| stack_lanes(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
     mapped
@@ -53,7 +53,7 @@ pub fn evaluate_lanes_one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Op
 }
 
 /// Returns, for each input of a single-op case, the index of the operand that it supplies. For input `uploaded_3_1`,
-/// the index is 1. If the inputs are named differently, each input supplies one operand.
+/// the index is 1. If the inputs are named differently, input `i` supplies operand `i`.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();

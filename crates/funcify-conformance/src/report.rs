@@ -58,7 +58,8 @@ impl Report {
         absent.map(|row| (row.backend.as_str(), row.reason.as_str())).collect()
     }
 
-    /// Lists the ops and types that each backend is missing, with the number of cases that each would unlock.
+    /// Lists the ops and types that each backend is missing, with the number of cases that each op or type would
+    /// unlock.
     pub fn needs(&self) -> String {
         let mut by_backend: BTreeMap<&str, BTreeMap<&str, &[String]>> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.status == Status::Needs) {

@@ -66,7 +66,7 @@ pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the case of a golden program, and the cases of its derivatives that have values in the manifest.
+/// Builds the case of a golden program, and a case for each of its derivatives that has values in the manifest.
 fn golden_cases(golden: &GoldenCase, program: &dyn cases::ProgramFn) -> Result<Vec<Case>, String> {
     let graph = cases::build(golden, program).map_err(|error| error.to_string())?;
     let tensors = golden.tensors()?;
@@ -109,7 +109,7 @@ fn golden_case(
             atol,
         });
     }
-    // The manifest also sets `needs_dynamic_trip_count` for loops with an early exit whose trip count is bounded.
+    // The manifest sets `needs_dynamic_trip_count` even if the trip count of a loop with an early exit is bounded.
     let needs_dynamic_steps = golden.has_flag("needs_dynamic_trip_count") && !is_bounded(&graph);
     Ok(Case {
         name: format!("{category}/{}", golden.name),
@@ -121,13 +121,13 @@ fn golden_case(
     })
 }
 
-/// Returns whether every loop has a maximum trip count that the sizes of the arguments determine.
+/// Returns whether the sizes of the arguments determine an upper bound on the trip count of every loop.
 fn is_bounded(graph: &Graph) -> bool {
     has_bounds(graph, &mut HashSet::new())
 }
 
-/// Returns whether every loop of a graph or body is bounded, as defined by [`is_bounded`]. `bounded` collects the
-/// symbols for trip counts that have a bound.
+/// Returns whether the trip count of every loop in a graph or body is bounded, as in [`is_bounded`]. `bounded` collects
+/// the symbols that stand for bounded trip counts.
 fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     graph.nodes().iter().all(|node| {
         // A loop with an early exit binds a symbol to its trip count, and the trip count of its backward loop is that
@@ -151,7 +151,7 @@ fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     })
 }
 
-/// Returns whether a value is computed only from constants and known sizes.
+/// Returns whether a value is computed only from constants, and from sizes for which `is_known` returns `true`.
 fn depends_on_known_sizes(graph: &Graph, value: ValueId, is_known: &dyn Fn(&Dim) -> bool) -> bool {
     let node = graph.nodes().iter().find(|node| node.outputs.contains(&value));
     node.is_some_and(|node| match &node.op {

@@ -30,7 +30,7 @@ pub struct OpProgram {
     inputs: Vec<HostTensor>,
 }
 
-/// Builds a program for each pair of op and dtype for which the suite has a case. The program applies the op in a
+/// Builds a program for each pair of an op and a dtype that has a case in the suite. The program applies the op in a
 /// loop, because a backend may run an op differently inside a loop.
 ///
 /// # Errors

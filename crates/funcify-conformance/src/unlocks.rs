@@ -25,8 +25,8 @@ pub struct Unlock {
     pub newly_unlocked: usize,
 }
 
-/// Lists the missing ops and types, given the needs of each case. The list is greedy: each entry is the one that
-/// unlocks the most further cases once the entries before it are available.
+/// Lists the missing ops and types, given the needs of each case. The list is greedy: each entry unlocks the most
+/// further cases, given that the entries before it are available.
 ///
 /// ```
 /// use funcify_conformance::unlocks;
@@ -97,8 +97,8 @@ mod tests {
             .iter()
             .map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.only_need, unlock.newly_unlocked))
             .collect();
-        // `sin` comes first. Then `exp` and `sum` would unlock one case each, and the name breaks the tie. `sum`
-        // unlocks the remaining cases.
+        // `sin` comes first. Then `exp` and `sum` would each unlock one more case, and `exp` wins the tie because its
+        // name sorts first. `sum` unlocks the remaining cases.
         assert_eq!(counts, [("sin", 3, 2, 2), ("exp", 3, 1, 1), ("sum", 3, 0, 3)]);
         let total: usize = unlocks.iter().map(|unlock| unlock.newly_unlocked).sum();
         assert_eq!(total, 6);

@@ -33,10 +33,11 @@ impl Applied {
     }
 }
 
-/// The maximum number of elements of an operand or result. Larger tensors take too long.
+/// The maximum number of elements of an operand or result. Ops on larger tensors are skipped, because they take too
+/// long.
 const MAX_ELEMENTS: usize = 5000;
 
-/// The distinct ops of all cases that have no bodies and whose sizes are static.
+/// The distinct ops of all cases, except ops with bodies and ops whose sizes are not static.
 static APPLIED: LazyLock<Vec<Applied>> = LazyLock::new(|| {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     all_cases().unwrap().iter().for_each(|case| add_nodes(&case.graph, &mut seen, &mut found));

@@ -1,6 +1,6 @@
-//! Runs every case with a loop, and loops with initial rows, on a backend that writes traces in place. Allocated memory
-//! is filled with numbers that differ from any result. Writing to a trace that is still referenced elsewhere is an
-//! error.
+//! Runs every case with a loop, and loops with initial rows, on a backend that writes traces in place. The backend
+//! fills allocated memory with a number that differs from all results, and rejects writes to a trace that is still
+//! referenced elsewhere.
 
 use std::sync::Arc;
 

@@ -12,8 +12,8 @@ fn setting(name: &str, default: u64) -> u64 {
         .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, found `{text}`")))
 }
 
-/// No mutant may cause a panic, a hang, or memory use beyond the budget, and texts that parse must round-trip. The
-/// current text is also kept in a file, because a stack overflow would end the process without a message.
+/// No mutant may cause a panic, a hang, or memory use beyond the budget, and texts that parse must round-trip. The text
+/// of the current mutant is also written to a file, because a stack overflow would end the process without a message.
 #[test]
 fn mutated_programs_are_refused_or_run() {
     let (seed, count) = (setting("FUNCIFY_MUTANTS_SEED", 0), setting("FUNCIFY_MUTANTS", 1500));

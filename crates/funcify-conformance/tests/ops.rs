@@ -48,7 +48,7 @@ fn names_are_unique() {
     assert_eq!(names.len(), CASES.len());
 }
 
-/// Also covers ops with bodies, whose cases are not in the category `op`.
+/// Every op must occur in a case, including ops with bodies, whose cases are not in the category `op`.
 #[test]
 fn every_op_is_in_a_case() {
     let (names, mut used) = (all_names(), BTreeSet::new());
@@ -75,7 +75,7 @@ fn applies(graph: &Graph, name: &str, dtype: DType) -> bool {
     })
 }
 
-/// Returns examples of an op. For each example, the type rule decides whether the op supports the dtype.
+/// Returns examples of an op on operands of this dtype. The op's type rule may reject an example.
 fn examples(name: &str, dtype: DType) -> Vec<Example> {
     let of = |dtype, shape: &[usize]| TensorType::new(dtype, shape);
     let matrix = of(dtype, &[2, 2]);

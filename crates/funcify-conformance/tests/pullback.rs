@@ -5,8 +5,8 @@ use funcify::derivative::BackwardInput;
 use funcify::{Disconnected, Error, GradOptions, HostTensor, evaluate};
 use funcify_conformance::{Case, Expected, all_cases};
 
-/// Compares the gradients of all float inputs, computed by a single program and by two programs. The cotangents are the
-/// outputs themselves. Returns `None` if the case has no gradients.
+/// Compares the gradients of all float inputs, computed by a single program and by two programs. Uses the outputs as
+/// their own cotangents. Returns `None` if an op of the case has no derivative.
 fn check(case: &Case) -> Option<()> {
     let options = || GradOptions::new().disconnected(Disconnected::Zeros);
     let joint = match case.graph.vjp(.., options()) {

@@ -1,6 +1,6 @@
-//! Checks the rewriting of the suite's programs, and of random programs and their gradients. Results must stay the
-//! same, with all rules and with each rule alone. Rewriting must terminate, and must not change a rewritten program
-//! again.
+//! Checks the rewriting of the suite's programs, and of random programs and their gradients. Rewriting must preserve
+//! the results, both with all rules and with each rule alone. It must terminate, and must not change a rewritten
+//! program again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor, Sc
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, arguments};
 use funcify_conformance::{Case, Expected, all_cases, compare};
 
-/// The maximum number of rewrite passes that a program of these tests may need.
+/// The number of passes within which the rewriting of each test program must finish.
 const PASSES: usize = 12;
 
 /// The outcome of running a program: its results, or the kind of its error.
@@ -85,7 +85,7 @@ fn check_values(what: &str, raw: &Outcome, rewritten: &Rewritten, inputs: &[Host
     }
 }
 
-/// Rules for single ops. They apply to many programs, so only some of these programs test them alone.
+/// Rules for single ops. They apply to so many programs that each is tested alone on only one program in eight.
 const OF_OPS: [&str; 6] =
     ["dead_code", "common_subexpression", "constant_folding", "identity", "known_choice", "movement"];
 

@@ -15,7 +15,7 @@ const HUGE: [&str; 1] = ["edge/huge_branch_that_is_not_taken"];
 enum Outcome {
     /// The results equal those of running each lane separately.
     Equal,
-    /// The program was rejected because a computed size differs between lanes, so that a result would be ragged.
+    /// The program was rejected because a computed size differs between lanes, which would make a result ragged.
     Ragged,
     /// The program was rejected because one of its branches exceeds the memory budget. With batched predicates, all
     /// branches run.
@@ -154,7 +154,7 @@ fn no_lanes() {
             let results = evaluate(&batched, &inputs);
             let results = results.unwrap_or_else(|error| panic!("{} on {lanes} lanes: {error}\n{batched}", case.name));
             for (index, (output, result)) in batched.outputs().iter().zip(&results).enumerate() {
-                // Computed sizes may differ, because no lane determines them.
+                // Skip results with computed sizes, because there is no lane to determine those sizes.
                 let is_fixed = |dim: &Dim| dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$'));
                 if case.graph.output_type(index).shape.dims().iter().all(is_fixed) {
                     let of_one = outputs.iter().find(|it| it.name == output.name).map(|it| it.values.shape());

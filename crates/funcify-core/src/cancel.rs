@@ -1,5 +1,5 @@
-//! Cancels running calls through a handle that loops check between steps. A thread, a signal handler or a deadline sets
-//! the handle.
+//! Cancels running calls through a handle that loops check between steps. A thread, a signal handler or a deadline can
+//! set the handle.
 //!
 //! A handle applies to everything that runs in its [scope](Cancellation::scope), on the current thread: the reference
 //! evaluator, compiled functions of every backend, loops over closures, and backward passes started by a framework's
@@ -208,8 +208,9 @@ pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
 /// The delay before memory is freed, which lets the cancelled call return first.
 const FREE_DELAY: Duration = Duration::from_millis(20);
 
-/// Frees the memory of a cancelled call on another thread, after the call has returned. The operating system takes
-/// about 65 ms to reclaim a gigabyte. During that time, the process can neither map nor free other memory.
+/// Calls `free` on another thread after a short delay, so that a cancelled call returns before its memory is freed. The
+/// operating system takes about 65 ms to reclaim a gigabyte. During that time, the process can neither map nor free
+/// other memory.
 #[doc(hidden)]
 pub fn free_on_another_thread(free: impl FnOnce() + Send + 'static) {
     let later = move || {

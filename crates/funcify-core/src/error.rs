@@ -62,7 +62,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// A step of a loop would read or write a row that the tensor does not have.
+    /// A step of a loop would read or write a row that its sequence or buffer does not have.
     #[error("{}", report(at, format!("{component} has too few rows"), &[("needed", needed), ("found", found)], fix))]
     Rows {
         /// The op and its source location.
@@ -71,7 +71,7 @@ pub enum Error {
         component: String,
         /// The number of rows that the steps access.
         needed: String,
-        /// The number of rows of the tensor.
+        /// The number of rows of the sequence or buffer.
         found: String,
         /// The suggested fix.
         fix: String,
@@ -105,7 +105,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// A `.fir` text or a type does not follow the grammar.
+    /// The text of a `.fir` program or of a type does not follow the grammar.
     #[error("{}", report(at, "the text does not parse".into(), &[("expected", expected), ("found", found)], fix))]
     Parse {
         /// The location in the text.
@@ -131,7 +131,7 @@ pub enum Error {
         found: String,
     },
 
-    /// A derivative was requested, but no rule for it exists.
+    /// A derivative was requested through an op that has no rule for it.
     #[error("{}", report(at, format!("{component} has no derivative"), &[("reason", reason)], fix))]
     NoDerivative {
         /// The op and its source location.
@@ -181,7 +181,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// A loop must be unrolled, but its number of steps is not static.
+    /// The backend would have to unroll a loop whose number of steps is not static.
     #[error("{}", report(at, format!("backend `{backend}` unrolls loops, but this one has no static number of steps"), &[("reason", reason)], fix))]
     StepCountNotStatic {
         /// The op and its source location.
@@ -201,7 +201,7 @@ pub enum Error {
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
-        /// The number of kernels when the limit was exceeded.
+        /// The number of kernels counted when the limit was exceeded.
         kernels: usize,
         /// The maximum number of kernels.
         limit: usize,
@@ -299,7 +299,7 @@ pub enum Error {
         at: Box<Place>,
         /// The name of the backend.
         backend: String,
-        /// The difference found, and the instructions that cause it.
+        /// The difference that the check found, and the instructions that cause it.
         fault: String,
         /// The suggested action.
         fix: String,
@@ -335,7 +335,7 @@ pub enum Error {
 /// The result type of most functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Implements the accessors for the place of an error and the name of its variant.
+/// Implements `place`, `place_mut` and `kind` for the listed variants of [`Error`].
 macro_rules! variant_accessors {
     ($($variant:ident),* $(,)?) => {
         impl Error {
@@ -363,7 +363,7 @@ variant_accessors! {
 }
 
 impl Error {
-    /// Sets the user's line to `site` if the error does not have one.
+    /// Sets the error's site to `site` if its own site is unknown.
     pub(crate) fn with_site(mut self, site: Site) -> Self {
         let place = self.place_mut();
         if place.site == Site::Unknown {
@@ -372,9 +372,9 @@ impl Error {
         self
     }
 
-    /// Sets the site to `site`, the user's call to a library, if the current site is unknown or inside the sources of
-    /// the library. `sources` is the path prefix of these sources, in the form that `file!()` returns. Other sites are
-    /// kept: they refer to the code that built the graph.
+    /// Sets the site to `site`, the user's call to a library, if the current site is unknown or lies in the library's
+    /// source files. `sources` is the path prefix of these files, in the form that `file!()` returns. Other sites are
+    /// kept, because they refer to the code that built the graph.
     #[doc(hidden)]
     pub fn attribute_to_caller(mut self, sources: &str, site: Site) -> Self {
         let place = self.place_mut();
@@ -398,9 +398,9 @@ impl Error {
         self
     }
 
-    /// Records that a call was cancelled inside the loop at `loop_at`, after `steps` completed steps. A cancellation in
-    /// straight-line code is attributed to this loop. If an inner loop was cancelled, this loop and its current step
-    /// are added to the list of enclosing loops. Other errors are returned unchanged.
+    /// Records that a call was cancelled inside the loop at `loop_at`, after `steps` completed steps. If the error
+    /// names no loop yet, it is attributed to this loop. If it names an inner loop, this loop and its current step are
+    /// added to the list of enclosing loops. Errors other than cancellations are returned unchanged.
     #[doc(hidden)]
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {

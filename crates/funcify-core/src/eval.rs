@@ -1,4 +1,5 @@
-//! The reference evaluator: evaluates a graph node by node, using the reference rule of each op.
+//! The entry point of the reference evaluator, which evaluates a graph node by node with the evaluation rule of each
+//! op.
 
 use crate::error::{Place, Result, Site};
 use crate::graph::{Graph, bind_sizes};

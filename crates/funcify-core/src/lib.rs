@@ -3,12 +3,13 @@
 //! This is the base crate of funcify. To write programs, use the crate `funcify`, which re-exports everything here
 //! under the same names. Backends, rewrites and layers are separate crates that depend on this one.
 //!
-//! - [`graph`]: programs, traced from closures and checked for all sizes. [`Value`]: a tensor in a program.
+//! - [`graph`]: programs that are traced from closures and checked for all sizes. [`Value`]: a tensor in a program.
 //! - [`ops`]: every op with its type rule and its semantics.
 //! - [`derivative`]: derivatives of programs, which are programs themselves. [`vmap()`]: batching over lanes.
 //! - [`evaluate`]: the reference evaluator, which defines the result of a program.
 //! - [`types`]: element types, symbolic dimensions, shapes. [`HostTensor`]: tensors in host memory.
-//! - [`Error`]: all typed errors. [`Cancellation`]: stops a running call. [`memory`]: limits the memory of a program.
+//! - [`Error`]: the typed errors of all functions. [`Cancellation`]: a handle that stops a running call. [`memory`]:
+//!   the limit on the memory of a program.
 
 // The derive macro generates paths that start with `funcify`. This alias makes them resolve inside this crate.
 extern crate self as funcify;

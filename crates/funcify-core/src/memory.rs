@@ -1,7 +1,7 @@
 //! Limits the memory of a program: estimates the size of its tensors before they are allocated, and returns an error if
 //! they would exceed the budget.
 //!
-//! A tensor's size may depend on data. Because of an erroneous value, a program could then request more memory than the
+//! A tensor's size may depend on data. An erroneous value could therefore make a program request more memory than the
 //! machine has, and the allocator would abort the process. `CompileOptions::memory_budget` sets the budget of a single
 //! compiled function. All other functions, and [`evaluate`](crate::evaluate), use the budget of the process.
 //!
@@ -43,7 +43,7 @@ pub fn memory_budget() -> u64 {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
             let budget = given.unwrap_or_else(|| machine_bytes().map_or(DEFAULT_BUDGET, |bytes| bytes / 4 * 3)).max(1);
-            // If another thread has set the budget in the meantime, that thread's value is used.
+            // If another thread has set the budget in the meantime, use that thread's value.
             let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
             earlier.map_or_else(|set| set, |_| budget)
         }
@@ -122,7 +122,8 @@ impl MemoryReservation {
         MemoryReservation { bytes: 0 }
     }
 
-    /// Reserves memory for `count` tensors of type `ty`. Call this before creating the tensors.
+    /// Reserves memory for `count` tensors of type `ty`, or returns an error if they would exceed the budget. Call this
+    /// before creating the tensors.
     pub(crate) fn add(&mut self, at: &Place, count: u64, ty: &TensorType, sizes: &Sizes) -> Result<()> {
         // While a tensor is created, each element also exists as a 16-byte scalar. Each tensor also needs the
         // `HostTensor` struct itself.

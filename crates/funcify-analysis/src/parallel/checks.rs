@@ -66,7 +66,7 @@ impl ParallelAxis {
             let is_known = match node.op.class() {
                 OpClass::Creation(Creation::Constant(constant)) => are_moderate(&constant.value),
                 OpClass::Creation(Creation::Size(size)) => size.dim.value(sizes).is_ok_and(|size| size > 0),
-                // A cast of a moderate float to an integer may be 0, and a cast to f16 may be infinite.
+                // A cast of a moderate float to an integer may yield 0, and a cast to f16 may yield infinity.
                 OpClass::Elementwise(Elementwise::Cast(cast)) => {
                     are_known && matches!(cast.dtype, DType::BF16 | DType::F32 | DType::F64)
                 }

@@ -1,6 +1,6 @@
 //! Finds an axis that stays parallel through a whole program, bodies included.
 //!
-//! Parts of such an axis can run on different threads without waiting for each other. The axis passes through
+//! Different threads can process different parts of this axis without waiting for each other. The axis passes through
 //! elementwise ops, matrix products (as the rows of the left matrix or the columns of the right one), reductions over
 //! other axes, the rows of sequences, and ops that only move axes.
 //!
@@ -67,7 +67,7 @@ pub struct ParallelAxis {
     element: Option<DType>,
 }
 
-/// The error for an axis that is not parallel: an op mixes its indices.
+/// The error for a candidate axis that is not parallel, because an op mixes its indices.
 struct Mixed;
 
 /// Returns `true` if the graph or one of its bodies contains a conditional branch or a loop with a condition.
@@ -204,7 +204,8 @@ impl ParallelAxis {
 
     /// Labels an operand and a result whose axes correspond. `there` maps an axis of the operand to the corresponding
     /// axis of the result, and `back` maps an axis of the result to that of the operand. Both return `None` if the
-    /// other value does not have the axis. If the result does not have the operand's axis, it is labelled `lost`.
+    /// other value does not have the axis. If the operand has the parallel axis and the result does not, the result is
+    /// labelled `lost`.
     fn map(
         &mut self,
         graph: &Graph,
@@ -343,7 +344,7 @@ impl ParallelAxis {
     }
 
     /// Labels a product or quotient. A partial sum may be multiplied or divided by a value that is the same in all
-    /// parts. An integer quotient of a partial sum is rejected, because it is truncated.
+    /// parts. Fails for an integer quotient of a partial sum, because integer division truncates.
     fn scale(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         if matches!(node.op, Op::Binary(ops::Binary::Div)) && graph.ty(node.outputs[0]).dtype.is_int() {
             return self.elementwise(graph, node);
@@ -357,7 +358,7 @@ impl ParallelAxis {
             }
             (_, Label::Share) => Err(Mixed),
             _ if self.get(graph, result) == Label::Share => Ok(()),
-            // The unlabelled operand may still become a partial sum, and the result with it.
+            // The unlabelled operand, and therefore the result, may still become a partial sum.
             (Label::Unknown, Label::None) | (Label::None, Label::Unknown)
                 if self.get(graph, result) == Label::Unknown =>
             {
@@ -369,7 +370,7 @@ impl ParallelAxis {
 
     /// Returns `true` if casting a sum is equivalent to casting its partial sums. This is not the case if the cast
     /// rounds or truncates, if it is a cast to `bool`, which compares with 0, or if a sum of integers may have wrapped
-    /// before it is cast to a type with more values. Integers that are held in floats do not wrap.
+    /// before it is cast to a wider type. Integers that are held in floats do not wrap.
     fn is_linear(&self, from: DType, to: DType) -> bool {
         let is_wide = to.is_int() && (to.size() <= from.size() || self.element.is_some());
         from == to || (from.is_int() && (is_wide || Some(to) == self.element))

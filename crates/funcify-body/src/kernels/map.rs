@@ -36,14 +36,14 @@ impl<T> Target<'_, T> {
     }
 }
 
-/// A call to a function with `N` elements, each broadcast to all lanes of a vector. It is run by `Simd::vectorize`.
+/// A call to a function with `N` elements, each broadcast to all lanes of a vector. `Simd::vectorize` runs it.
 pub struct One<T, F, const N: usize> {
     pub from: [T; N],
     pub function: PhantomData<F>,
 }
 
-/// A call to a function with `N` vectors. It is run by `Simd::vectorize`, so that the function is compiled once and
-/// called, instead of being inlined everywhere.
+/// A call to a function with `N` vectors. `Simd::vectorize` runs it, so the function is compiled once and called,
+/// instead of being inlined at each use.
 pub struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub simd: S,
     pub from: [T::Vector<S>; N],

@@ -33,7 +33,8 @@ pub trait MathTable: SpecialTable {
     const EXP_SERIES: &'static [Self];
     /// ln 2 for `log`, split into a part whose products with exponents are exact, and the remainder.
     const LOG_LN_2: [Self; 2];
-    /// The coefficients of the series of `log`, in ascending order.
+    /// The coefficients of the series that `log` evaluates, as a polynomial in (f / (2 + f))^2 with f = c - 1 (see
+    /// `decompose`).
     const LOG_SERIES: &'static [Self];
     /// The bits of sqrt(1/2). For f64, the lower half is 0.
     const ROOT_HALF: u64;
@@ -117,7 +118,7 @@ impl MathTable for f64 {
     const MAX_FAST_ANGLE: f64 = 1e5;
 }
 
-/// Evaluates the polynomial c0 + c1 x + c2 x^2 + …
+/// Evaluates the polynomial c0 + c1 x + c2 x^2 + ...
 #[inline(always)]
 pub(super) fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]) -> M::Vector {
     let mut sum = m.splat(T::ZERO);
@@ -147,7 +148,7 @@ fn reduced_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vect
     (n, m.mul_add(m.mul(r, r), series, r))
 }
 
-/// Returns 2^n for an integer n. 2^n must be a normal number.
+/// Returns 2^n, which must be a normal number, for an integer n.
 #[inline(always)]
 pub(super) fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let bias = m.splat(T::from_f64(T::EXPONENT_BIAS as f64));
@@ -205,7 +206,7 @@ pub fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector 
 #[inline(always)]
 pub(super) fn decompose<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vector, M::Vector) {
     let bias = T::from_f64(T::EXPONENT_BIAS as f64);
-    // Scales subnormal numbers up, so that they become normal.
+    // Scale subnormal numbers up, so that they become normal.
     let lift = 2 + T::FRACTION_BITS as i32;
     let small = m.less(x, m.splat(T::MIN_NORMAL));
     let x = m.select(small, m.mul(x, m.splat(T::from_f64(2f64.powi(lift)))), x);
@@ -235,7 +236,7 @@ pub(super) fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -
 #[inline(always)]
 pub fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let y = positive_log(m, x);
-    // Infinity and NaN are returned unchanged.
+    // Return infinity and NaN unchanged.
     let y = m.select(m.less(x, m.splat(T::INFINITY)), y, x);
     let y = m.select(m.equal(x, m.splat(T::ZERO)), m.neg(m.splat(T::INFINITY)), y);
     m.select(m.less(x, m.splat(T::ZERO)), m.splat(T::NAN), y)
@@ -255,7 +256,7 @@ pub fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     m.select(m.less(x, minus_one), m.splat(T::NAN), y)
 }
 
-/// Returns the difference between an integer and the nearest even integer: 0, 1 or -1.
+/// Returns 0 for an even integer, and 1 or -1 for an odd one.
 #[inline(always)]
 pub(super) fn parity<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let pairs = nearest(m, m.mul(n, m.splat(T::from_f64(0.5))));
@@ -275,7 +276,7 @@ pub fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, quar
     }
     let square = m.mul(r, r);
     let sine = m.mul(square, polynomial(m, square, T::SIN_SERIES));
-    // Returns r itself if it is zero, because the series would lose the sign of -0.
+    // Select r itself if it is zero, because the series would lose the sign of -0.
     let sine = m.select(m.equal(r, m.splat(T::ZERO)), r, m.mul_add(sine, r, r));
     let cosine = m.mul(m.mul(square, square), polynomial(m, square, T::COS_SERIES));
     let cosine = m.add(m.sub(m.splat(T::ONE), m.mul(square, half)), cosine);

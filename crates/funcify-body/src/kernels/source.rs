@@ -38,7 +38,8 @@ pub trait RowSource<T: Float, S: Simd>: Copy {
 pub trait SourceRow<T: Float, S: Simd> {
     /// Returns vector `index` of the row. `old` is the destination's current vector at this index.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
-    /// Returns the elements after the last full vector, padded to a vector.
+    /// Returns the elements after the last full vector, padded to a vector. `old` holds the corresponding elements of
+    /// the destination.
     fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
 }
 
@@ -76,14 +77,14 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneRow<'_, T, S> {
     }
 }
 
-/// Rows of one element each, which is broadcast to all lanes.
+/// Rows with one element each, broadcast to all lanes.
 #[derive(Clone, Copy)]
 pub struct ElementRows<'a, T> {
     pub data: &'a [T],
     pub stride: usize,
 }
 
-/// A row of one element, which is broadcast to all lanes of a vector.
+/// A row with one element, broadcast to all lanes of a vector.
 pub struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
 
 impl<T: Float, S: Simd> RowSource<T, S> for ElementRows<'_, T> {
@@ -131,7 +132,7 @@ impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
 }
 
 /// Rows with one element per lane, or with one element that is broadcast to all lanes. The kind is tested at run time,
-/// which suits functions that cost more than this test.
+/// so this type suits ops that cost more than the test.
 #[derive(Clone, Copy)]
 pub struct LaneOrElementRows<'a, T> {
     pub data: &'a [T],
@@ -170,8 +171,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
     }
 }
 
-/// Rows with one element per lane, or the rows of the destination. The kind is tested at run time, which suits
-/// functions that cost more than this test.
+/// Rows with one element per lane, or the rows of the destination. The kind is tested at run time, so this type suits
+/// ops that cost more than the test.
 #[derive(Clone, Copy)]
 pub struct LaneOrSameRows<'a, T> {
     pub data: &'a [T],

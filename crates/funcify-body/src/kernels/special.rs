@@ -1,11 +1,12 @@
-//! Inverse, hyperbolic and error functions and powers, generic over [`Arithmetic`].
+//! The tangent, inverse trigonometric, hyperbolic and error functions, cube roots and powers, generic over
+//! [`Arithmetic`].
 //!
 //! These functions use a fused multiply-add, which rounds only once, to compute rounding errors. On processors without
-//! it, the kernels apply the functions of the standard library and of [`funcify_core::ops::special`] element by
-//! element.
+//! this instruction, the kernels apply the functions of the standard library and of [`funcify_core::ops::special`]
+//! element by element.
 //!
-//! The table shows the largest error that the tests observe, in units in the last place of the result, as in
-//! [`math`](super::math).
+//! Like the table in [`math`](super::math), this table shows the largest error that the tests observe, in units in the
+//! last place of the result.
 //!
 //! | function | f32 | f64 | method |
 //! |---|---|---|---|
@@ -30,8 +31,7 @@ use super::arithmetic::Arithmetic;
 use super::math::{MathTable, decompose, middle_expm1, nearest, parity, polynomial, positive_log, power_of_two, round};
 use crate::float::Float;
 
-/// The unevaluated sum of two numbers. The magnitude of the low part is about that of the rounding error of the high
-/// part.
+/// The unevaluated sum `high + low`, where `low` is about as large as the rounding error of `high`.
 #[derive(Clone, Copy)]
 struct Pair<V> {
     high: V,
@@ -74,7 +74,7 @@ fn product_of_pairs<T: Float, M: Arithmetic<T>>(m: M, a: Pair<M::Vector>, b: Pai
     Pair { high, low: m.mul_add(a.low, b.high, m.mul_add(a.high, b.low, low)) }
 }
 
-/// Returns `yes` where the sign bit of x is clear, and `no` where it is set, which includes -0.
+/// Returns `yes` where the sign bit of x is clear, and `no` where it is set, including for -0.
 #[inline(always)]
 fn by_sign<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, yes: M::Vector, no: M::Vector) -> M::Vector {
     let sign = m.with_sign(m.splat(T::ONE), x);
@@ -93,8 +93,8 @@ struct Exponential<V> {
 #[inline(always)]
 fn exp_factors<T: MathTable, M: Arithmetic<T>>(m: M, x: Pair<M::Vector>, scale: f64) -> Exponential<M::Vector> {
     let [low, high] = T::EXP_RANGE;
-    // If `scale` is -1, the smallest x for which the result overflows is larger by ln 2. Raising `high` by 1 is enough,
-    // because ln 2 is less than 1.
+    // If `scale` is -1, the smallest x for which the result overflows is larger by ln 2 than that of exp(x). Raising
+    // `high` by 1 is enough, because ln 2 is less than 1.
     let high = m.splat(T::from_f64(high.to_f64() - scale));
     let bounded = m.at_most(high, m.at_least(m.splat(low), x.high));
     let rest = m.select(m.equal(bounded, x.high), x.low, m.splat(T::ZERO));
@@ -113,7 +113,7 @@ fn scaled_exp<T: MathTable, M: Arithmetic<T>>(m: M, x: Pair<M::Vector>, scale: f
     m.mul(m.mul_add(first, fraction, first), second)
 }
 
-/// Computes exp(x) / 2, which is finite for some arguments for which exp(x) overflows.
+/// Computes exp(x) / 2, which stays finite for x up to ln 2 above the overflow limit of exp(x).
 #[inline(always)]
 fn half_exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     scaled_exp(m, Pair { high: x, low: m.splat(T::ZERO) }, -1.0)
@@ -197,7 +197,7 @@ pub fn tan_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M
     let cosine = m.add(cosine.high, rest);
     let even = m.equal(parity(m, n), zero);
     let y = m.div(m.select(even, sine, cosine), m.select(even, cosine, m.neg(sine)));
-    // The sums lose the sign of -0.
+    // The sums above lose the sign of -0, so return x itself where it is zero.
     m.select(m.equal(x, zero), x, y)
 }
 
@@ -208,7 +208,7 @@ fn central_atan<T: MathTable, M: Arithmetic<T>>(m: M, t: M::Vector) -> M::Vector
     m.mul_add(m.mul(t, square), polynomial(m, square, T::ATAN_SERIES), t)
 }
 
-/// Computes the arc tangent. If x is greater than 1, the result is pi / 2 - atan(1 / x).
+/// Computes the arc tangent. For abs(x) greater than 1, computes pi / 2 - atan(1 / abs(x)) and restores the sign of x.
 #[inline(always)]
 pub fn atan<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let (one, magnitude) = (m.splat(T::ONE), m.abs(x));
@@ -227,7 +227,8 @@ pub fn atan2<T: MathTable, M: Arithmetic<T>>(m: M, y: M::Vector, x: M::Vector) -
     let (width, height) = (m.abs(x), m.abs(y));
     let steep = m.less(width, height);
     let (small, large) = (m.select(steep, width, height), m.select(steep, height, width));
-    // If both coordinates are infinite, or both are zero, their quotient is NaN, so the ratio is set to 1 or 0.
+    // If both coordinates are infinite, or both are zero, their quotient is NaN, so the ratio is set to 1 or 0,
+    // respectively.
     let ratio = m.select(m.equal(small, large), one, m.div(small, large));
     let ratio = m.select(m.equal(large, zero), small, ratio);
     let angle = central_atan(m, ratio);
@@ -243,8 +244,8 @@ pub fn atan2<T: MathTable, M: Arithmetic<T>>(m: M, y: M::Vector, x: M::Vector) -
     m.with_sign(m.abs(m.add(high, m.add(angle, low))), y)
 }
 
-/// Computes asin(s) for s = abs(x) up to 1/2, and otherwise for s = sqrt((1 - abs(x)) / 2). Also returns the mask of
-/// the second case.
+/// Computes asin(s), where s is abs(x) if abs(x) is at most 1/2, and sqrt((1 - abs(x)) / 2) otherwise. Also returns a
+/// mask of the lanes where abs(x) is greater than 1/2.
 #[inline(always)]
 fn reduced_asin<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Mask, M::Vector) {
     let (half, magnitude) = (number(m, 0.5), m.abs(x));
@@ -300,7 +301,7 @@ fn log_above_one<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vecto
     m.add(positive_log(m, high), m.div(low, high))
 }
 
-/// Computes log(1 + x), or log(2 x) if x is large.
+/// Computes log(1 + x), or log(2 x) where `large` is true.
 #[inline(always)]
 fn log_of_large<T: MathTable, M: Arithmetic<T>>(m: M, large: M::Mask, x: M::Vector) -> M::Vector {
     let y = log_above_one(m, x);
@@ -348,7 +349,7 @@ pub fn cbrt<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let (zero, one, three) = (m.splat(T::ZERO), m.splat(T::ONE), number(m, 3.0));
     let magnitude = m.abs(x);
     let (e, c) = decompose(m, magnitude);
-    // e = 3 n + rest, where `rest` is -1, 0 or 1.
+    // Split the exponent: e = 3 n + rest, where `rest` is -1, 0 or 1.
     let n = nearest(m, m.mul(e, number(m, 1.0 / 3.0)));
     let rest = m.mul_add(n, m.neg(three), e);
     let (whole, less) = (m.equal(rest, zero), m.less(rest, zero));
@@ -379,7 +380,7 @@ fn log_pair<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> Pair<M::Vecto
     let high = m.div(f, d.high);
     let left = m.mul_add(m.neg(high), d.low, m.mul_add(m.neg(high), d.high, f));
     let s = Pair { high, low: m.div(left, d.high) };
-    // log(c) = s (2 + z (2/3 + z (2/5 + …))) with z = s^2.
+    // log(c) = s (2 + z (2/3 + z (2/5 + ...))) with z = s^2.
     let z = product_of_pairs(m, s, s);
     let [high, low] = T::TWO_THIRDS;
     let third = ordered_sum(m, m.splat(high), m.mul(z.high, polynomial(m, z.high, T::LOG_PAIR_SERIES)));
@@ -403,7 +404,7 @@ pub fn pow<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, y: M::Vector) -> 
     let low = m.mul_add(y, log.low, scaled.low);
     // If x is 1 or -1, the magnitude of the power is 1, even if y is infinite.
     let power = m.select(m.equal(magnitude, one), one, scaled_exp(m, Pair { high: scaled.high, low }, 0.0));
-    // A negative base yields NaN if the exponent is not an integer, and a negative number if the exponent is an odd
+    // A finite negative base yields NaN if the exponent is not an integer, and a negative number if it is an odd
     // integer.
     let half = m.mul(y, number(m, 0.5));
     let odd = m.select(m.equal(round(m, half), half), power, m.neg(power));

@@ -1,9 +1,10 @@
 //! The constants of the functions in [`special`](super::special), for each element type. The coefficients are those of
-//! minimax polynomials, in ascending order. They were computed by the Remez algorithm, with 50 digits of precision.
+//! minimax polynomials, in order of ascending powers. They were computed by the Remez algorithm, with 50 digits of
+//! precision.
 
 use crate::float::Float;
 
-/// The constants that inverse, hyperbolic and error functions use, for an element type.
+/// The constants that the functions in [`special`](super::special) use, for an element type.
 pub trait SpecialTable: Float {
     /// The coefficients of erf(x) / x - 1 for abs(x) up to 1, as a polynomial in x^2.
     const ERF_SERIES: &'static [Self];
@@ -21,8 +22,8 @@ pub trait SpecialTable: Float {
     const ERFC_SERIES: &'static [Self];
     /// The value of w = -log(1 - x^2) that separates the two polynomials of erf_inv.
     const ERF_INV_SPLIT: Self;
-    /// A value of w = -log(1 - x^2) near the middle of the interval of erf_inv's first polynomial. For f32, the first
-    /// coefficient, which is the polynomial's value at this point, has almost no rounding error.
+    /// A value of w = -log(1 - x^2) near the middle of the interval of erf_inv's first polynomial. For f32, it is a
+    /// point where the polynomial's value, which is the first coefficient, has almost no rounding error.
     const ERF_INV_MIDDLE: Self;
     /// The coefficients of erf_inv(x) / x for small w = -log(1 - x^2), as a polynomial in w -
     /// [`ERF_INV_MIDDLE`](SpecialTable::ERF_INV_MIDDLE).

@@ -1,4 +1,5 @@
-//! Declares tables of elementwise ops: their names, definitions and functions.
+//! Defines the `table!` macro, which declares elementwise ops from their names and definitions. Also defines functions
+//! that these ops share.
 
 use std::array;
 
@@ -9,7 +10,7 @@ use super::*;
 
 /// An elementwise op with `N` operands.
 pub trait Elementwise<const N: usize> {
-    /// Applies the op to all rows and lanes of a target.
+    /// Applies the op to `sources`, and writes the results to all rows and lanes of `target`.
     fn run<'a, T: MathTable, S: Simd>(self, simd: S, target: &mut Target<'a, T>, sources: &[Source<'a, T>; 3]);
     /// Applies the op to one element of each operand.
     fn of_elements<T: MathTable, S: Simd>(self, simd: S, from: [T; N]) -> T;
@@ -18,8 +19,8 @@ pub trait Elementwise<const N: usize> {
 }
 
 /// Declares the ops with `$count` operands. The ops under `registers` are defined on vectors, and the ops under
-/// `elements` on f64 values. The ops under `fused` are defined on vectors of instruction sets that have a fused
-/// multiply-add, and on f64 values for the scalar instruction set.
+/// `elements` on f64 values. The ops under `fused` have two definitions: one on vectors, for instruction sets with a
+/// fused multiply-add, and one on f64 values, for the scalar instruction set.
 macro_rules! table {
     (
         $(#[$doc:meta])*
@@ -112,7 +113,7 @@ macro_rules! table {
 
 pub(super) use table;
 
-/// Applies a function of f64 values, element by element.
+/// Applies a function of f64 values to `sources`, element by element, and writes the results to `target`.
 pub(super) fn each<T: Float, const N: usize>(
     target: &mut Target<'_, T>,
     sources: &[Source<'_, T>; 3],

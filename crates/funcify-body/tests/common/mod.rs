@@ -1,4 +1,4 @@
-//! Memory for streams, and random numbers.
+//! Helpers for the tests: memory for streams, and a random number generator.
 
 use funcify_body::Streams;
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
@@ -30,7 +30,7 @@ impl Streams for Memory {
     }
 }
 
-/// A generator of random numbers.
+/// A SplitMix64 random number generator.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

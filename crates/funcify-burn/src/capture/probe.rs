@@ -20,7 +20,7 @@ fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// The lower bound of the magnitude that scales the tolerance. Gradients of smaller magnitude may be rounding errors.
+/// The smallest gradient magnitude that scales the [`tolerance`]. Smaller gradients may be rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
 /// The number of input elements above which one agreeing trial is enough, because trials on large inputs are slow.
@@ -35,7 +35,7 @@ pub(super) type OpsWithStops = (Vec<OperationIr>, Vec<TensorId>);
 
 /// The recorded ops of a closure and of Burn's backward pass from its results.
 pub(super) struct Evidence {
-    /// The captured graph, with its list of ops removed.
+    /// The captured graph without its ops, which are in `ops` and `backward`.
     pub(super) graph: CapturedGraph,
     /// The ids of the tensors that were passed to the closure.
     pub(super) inputs: Vec<TensorId>,
@@ -58,7 +58,8 @@ pub(super) struct Comparison {
 
 impl Evidence {
     /// Compares the closure's gradients with Burn's, and returns the outcome for each placement of gradient stops in
-    /// `ways`. If `ways` has only one placement, stops after one to three agreeing trials.
+    /// `ways`. If `ways` has only one placement, stops after three agreeing trials, or after one if the inputs are
+    /// large.
     ///
     /// # Errors
     /// Returns `Unsupported` if Burn's backward pass contains an op without a translation. Also returns the errors of

@@ -52,12 +52,12 @@ pub(crate) enum Elements {
 }
 
 impl Record {
-    /// Returns whether two records have the same ops on the same tensors.
+    /// Returns whether two records have the same ops, operands, constants and results.
     pub(crate) fn is_same(&self, other: &Record) -> bool {
         self.difference(other).is_none()
     }
 
-    /// Describes the first difference between two records, if any.
+    /// Returns a description of the first difference between two records, or `None` if they are the same.
     fn difference(&self, other: &Record) -> Option<String> {
         for (mine, theirs) in self.ops.iter().zip(&other.ops) {
             // NaN scalars compare unequal to themselves, but their printed forms are equal.
@@ -114,7 +114,7 @@ pub(crate) fn op_name(op: &OperationIr) -> String {
 }
 
 impl Closure<'_> {
-    /// Records the ops of the closure.
+    /// Records the ops of the closure, which is called with arguments that have no elements.
     pub(crate) fn record(&self) -> Result<Recording> {
         self.record_with(Elements::None)
     }

@@ -19,8 +19,8 @@ use super::*;
 /// The body may use any Burn ops and modules. Burn's graph capture records one step, which becomes the body of a
 /// funcify loop. The loop is one op of Burn's autodiff: `backward()` runs a backward loop, which computes the gradients
 /// of `init`, `xs` and `weights`. The backward loop recomputes no steps, unless [`Scan::policy`] selects a policy that
-/// saves memory by doing so. `scan` calls the body only to record it: twice in the first call from a source line, and
-/// once in each later call from that line. Later calls reuse the cached function.
+/// recomputes them to save memory. `scan` calls the body only to record it: twice in the first call from a source line,
+/// and once in each later call from that line. Later calls reuse the cached function.
 ///
 /// A `scan` in the body becomes a nested loop of the graph. Its body may use values that the outer body has computed.
 /// The options [`Scan::compile`] and [`Scan::policy`] of the outermost loop apply to all nested loops.

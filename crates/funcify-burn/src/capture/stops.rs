@@ -157,7 +157,8 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut first = Match::default();
     for root in tape.roots.iter().filter(|root| forward.tracked.contains(&root.tensor)) {
-        // If the closure turns a detached tensor into a new leaf, the leaf's node has no edges.
+        // If the closure turns a detached tensor into a new leaf, the leaf's node has no edges, so the gradient stops
+        // at the root.
         match root.node.filter(|node| tape.leads_on(*node)) {
             Some(node) => _ = first.bind(tape, node, root.tensor),
             None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(StopError::Misfit)?),
@@ -174,7 +175,7 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
 }
 
 /// Returns the operands and results through which gradients flow, given these stops. Two placements of stops for which
-/// this function returns the same set have equal gradients.
+/// this function returns the same set yield equal gradients.
 pub(super) fn live_places(
     ops: &[OperationIr],
     results: &[TensorId],
@@ -362,8 +363,8 @@ impl IrVisitorMut for Replace {
     }
 }
 
-/// Returns the ops with the gradient stops inserted, and updates `results`. The stop of an operand precedes the op that
-/// reads the operand.
+/// Returns the ops with the gradient stops inserted, and replaces the ids of stopped results in `results`. The stop of
+/// an operand precedes the op that reads the operand.
 pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
     let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
     let mut new_ops = Vec::with_capacity(ops.len() + stops.len());
@@ -393,7 +394,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     new_ops
 }
 
-/// Returns the custom op if `op` is a gradient stop.
+/// Returns `op` as a custom op, or `None` if it is not a gradient stop.
 pub(super) fn as_stop(op: &OperationIr) -> Option<&CustomOpIr> {
     match op {
         OperationIr::Custom(op) if op.id == STOP => Some(op),

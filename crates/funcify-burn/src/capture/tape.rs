@@ -52,8 +52,8 @@ pub(super) enum RootPlace {
 /// The edges of a closure's tape, revealed by its backward pass.
 #[derive(Default)]
 pub(super) struct Edges {
-    /// For each node, the nodes to which it passes gradients, each with the gradient's shape. A node may occur
-    /// repeatedly.
+    /// For each node, the nodes to which it passes gradients, each with the gradient's shape. The same target may occur
+    /// several times.
     pub(super) edges: BTreeMap<u64, Vec<(u64, Shape)>>,
     /// The nodes of the leaves, each with its tensor: the closure's arguments, and the parameters and results of inner
     /// loops.
@@ -139,7 +139,8 @@ fn as_taped(tensor: &Tensor) -> Option<&Taped> {
     }
 }
 
-/// Starts collecting the leaves and roots of a closure. Dropping the guard restores those of the enclosing closure.
+/// Starts collecting the leaves and roots of a closure. Dropping the returned guard restores those of the enclosing
+/// closure.
 pub(super) fn begin() -> impl Drop {
     struct Outer(TapeBounds);
     impl Drop for Outer {

@@ -17,7 +17,7 @@ use super::*;
 ///   value and separately from the module.
 /// * a tensor, by value;
 /// * a tuple or an array of weights;
-/// * `()`, no weights.
+/// * `()`: no weights.
 ///
 /// A closure cannot capture its weights instead, because it is recorded on a separate device, and Burn rejects ops on
 /// tensors of different devices.

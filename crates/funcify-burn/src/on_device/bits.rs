@@ -18,8 +18,8 @@ pub(crate) fn shift_left(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> T
     Dispatch::int_mask_fill(Dispatch::bitwise_left_shift(x, amount), outside, Scalar::from(0i64))
 }
 
-/// Shifts right, filling with zeros. The result is 0 if the amount is negative or at least `bits`. Signed numbers are
-/// first shifted by one bit and their sign bit is cleared, then they are shifted by the remaining bits.
+/// Shifts right, filling with zeros. The result is 0 if the amount is negative or at least `bits`. For signed numbers,
+/// shifts by one bit, clears the sign bit, and then shifts by the remaining bits.
 pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let shifted = if is_unsigned(&x) {

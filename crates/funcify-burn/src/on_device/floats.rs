@@ -48,7 +48,8 @@ pub(crate) fn expm1(burn: &Burn, x: Tensor) -> Tensor {
     Dispatch::float_mul(half, sum)
 }
 
-/// Computes log(1 + x) for |x| < 1/2: 2 artanh(s) with s = x / (2 + x), |s| < 1/3, as a series in s^2.
+/// Computes log(1 + x) for |x| < 1/2 as 2 artanh(s) with s = x / (2 + x). Since |s| < 1/3, eight terms of the series in
+/// s^2 are enough.
 fn log1p_near_zero(x: &Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 8] =
         [2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0, 2.0];

@@ -65,7 +65,7 @@ pub(crate) fn acos(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// Computes arctan(x) as in Cephes' `atanf`. Replaces |x| with -1/|x| above tan(3 pi / 8), or with (|x| - 1) / (|x| +
-/// 1) above tan(pi / 8), and adds pi / 2 or pi / 4 to the arctangent.
+/// 1) above tan(pi / 8), and then adds pi / 2 or pi / 4 to the arctangent.
 pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 4] =
         [8.053_744_495_38e-2, -1.387_768_560_32e-1, 1.997_771_064_78e-1, -3.333_294_915_39e-1];
@@ -85,8 +85,8 @@ pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(angle, is_middle, above)
 }
 
-/// Computes the angle of the point (x, y). Divides the smaller of |x| and |y| by the larger, and reflects the
-/// arctangent of the quotient. Signs follow IEEE 754's `atan2`.
+/// Computes the angle of the point (x, y). Divides the smaller of |x| and |y| by the larger, and maps the arctangent of
+/// the quotient to the octant of the point. Signs follow IEEE 754's `atan2`.
 pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let (height, width) = (Dispatch::float_abs(y.clone()), Dispatch::float_abs(x.clone()));
@@ -94,7 +94,8 @@ pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let small = mask_where(height.clone(), is_steep.clone(), width.clone());
     let large = mask_where(width, is_steep.clone(), height);
     let ratio = Dispatch::float_div(small.clone(), large.clone());
-    // The quotient is undefined if both operands are zero or if both are infinite.
+    // If both coordinates are zero, or both are infinite, their quotient is NaN, so the ratio is set to 0 or 1,
+    // respectively.
     let is_zero = Dispatch::float_equal_elem(large, Scalar::from(0f64), bool_dtype);
     let is_infinite = Dispatch::float_equal_elem(small, Scalar::from(f64::INFINITY), bool_dtype);
     let ratio = Dispatch::float_mask_fill(ratio, is_zero, Scalar::from(0f64));

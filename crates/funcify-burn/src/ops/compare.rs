@@ -25,7 +25,7 @@ compare! {
 
 funcify!(Burn, ops::Ne, |call, [x, y]| differs(call.backend, x, y));
 
-/// Computes `x != y`. Does not use Burn's own op, which is false for NaN on the wgpu device.
+/// Computes `x != y`. On the wgpu device, negates `x == y`, because Burn's own op is false for NaN there.
 fn differs(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
     Ok(match kind(&x) {

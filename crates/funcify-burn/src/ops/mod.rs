@@ -1,14 +1,16 @@
-//! Contains the lowering rules. Each file corresponds to a file of ops in `funcify-core`.
+//! Defines Burn's lowering rules. Each file contains the rules for one file of ops in `funcify-core`.
 //!
 //! On wgpu, [`Burn::in_host_memory`] is false, and kernels differ from those of the CPU devices:
 //! - Inside a kernel, a scalar operand has the shape `[1]`, and a scalar result may have that shape too: see
 //!   `kinds::to_kernel_form`. So kernels compute the shape of a result from the types of the call, not from the sizes
 //!   of the operands.
-//! - Nothing is read back: functions of [`on_device`] replace `by_integer!`, `by_float!` and `integer_value`.
+//! - Most kernels read no elements back to the host: functions of [`on_device`] replace `by_integer!`, `by_float!` and
+//!   `integer_value`.
 //! - u8 is stored as u32: see `Burn::integer`. `Backend::normalize` truncates the u8 result of each kernel to 8 bits.
 //! - Elementwise ops receive no empty operands, and compute f16 in f32: see `Backend::run_kernel`.
-//! - `float_not_equal` is false for NaN. A cast from u32 to i64 sign-extends: see `on_device::cast_wrapping`. Selecting
-//!   booleans by index converts them to integers, as on the other devices, but to u32 instead of u8.
+//! - Burn's `float_not_equal` is false for NaN, and its cast from u32 to i64 sign-extends: see
+//!   `on_device::cast_wrapping`. Selecting booleans by index converts them to integers, as on the other devices, but to
+//!   u32 instead of u8.
 
 mod argmax;
 mod binary;
@@ -84,8 +86,8 @@ fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last))
 }
 
-/// Runs `pick`, which moves elements without changing them. Booleans are moved as integers, because Burn's dispatch
-/// panics when it selects booleans by index.
+/// Applies `pick`, which moves elements without changing them, to a tensor. Booleans are moved as integers, because
+/// Burn's dispatch panics when it selects booleans by index.
 fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     match kind(&x) {
         Kind::Bool => {

@@ -10,7 +10,7 @@ fn next_after(burn: &Burn, dtype: DType, x: Tensor, y: Tensor) -> Outcome {
     if let Some(next) = on_device::next_after(burn, &x, &y) {
         return Ok(next);
     }
-    // The spacing of floats is that of the dtype in the graph, even if the device stores a different type.
+    // Use the spacing of the dtype in the graph, even if the device stores the elements as a different type.
     by_float!(x, Float => {
         let next = |a: Float, b: Float| Float::round_from(ops::next_after(a.widen(), b.widen(), dtype));
         on_host::zip::<Float>(burn, x, y, next)

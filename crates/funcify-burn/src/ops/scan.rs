@@ -1,4 +1,4 @@
-//! Declares that Burn runs `scan` as a native loop.
+//! Declares that Burn runs `scan` natively by default, instead of unrolling it.
 
 use super::prelude::*;
 

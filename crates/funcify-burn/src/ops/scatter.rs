@@ -1,6 +1,6 @@
-//! Lowers `scatter`. The addition of floats uses Burn's own op, with zero in place of updates whose index is out of
-//! range. The other cases run in host memory, because Burn panics on indices out of range and on integer overflow, and
-//! cannot assign booleans. On a device with its own memory, [`on_device`] handles all cases.
+//! Lowers `scatter`. To add floats, the kernel sets updates whose index is out of range to zero, and calls Burn's own
+//! op. All other cases are computed in host memory, because Burn panics on out-of-range indices and on integer
+//! overflow, and cannot assign booleans. On a device with its own memory, [`on_device`] handles all cases.
 
 use burn::tensor::{IndexingUpdateOp, IntDType};
 

@@ -1,5 +1,5 @@
-//! Lowers `threefry` to the generator of `funcify-core` in host memory, or to [`on_device`] on a device with its own
-//! memory.
+//! Lowers `threefry`. In host memory, the kernel calls the generator of `funcify-core`; on a device with its own
+//! memory, it calls [`on_device`].
 
 use super::prelude::*;
 use crate::data::{elements, from_elements};

@@ -1,5 +1,5 @@
-//! Lowers elementwise ops on one operand. Floats use Burn's own ops. Integers are computed in host memory, or with
-//! [`on_device`] on a device with its own memory.
+//! Lowers elementwise ops on one operand. Most float kernels call Burn's own ops. Integer kernels run in host memory,
+//! or with [`on_device`] on a device with its own memory.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::ActivationOps;
@@ -7,8 +7,8 @@ use burn::tensor::{DType as BurnDType, FloatDType};
 
 use super::prelude::*;
 
-/// Registers kernels for floats. Each kernel calls Burn's function. If the row names a second function, the kernel
-/// calls that function instead on a device with its own memory, where Burn's function is inaccurate.
+/// Registers float kernels, one per row of a table. A kernel evaluates the expression of its row. If the row also names
+/// a function, the kernel calls that function instead on a device with its own memory, where Burn's op is inaccurate.
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
@@ -82,7 +82,8 @@ funcify!(Burn, ops::Round, |call, [x]| Outcome::Ok(round(call.backend, x)));
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
 funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
 
-/// Computes the bitwise complement. Burn's own op panics for unsigned integers on ndarray.
+/// Negates booleans, and computes the bitwise complement of integers. In host memory, this crate's own kernel handles
+/// the integers, because Burn's op panics for unsigned integers on the ndarray device.
 fn not(burn: &Burn, x: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Bool => Ok(Dispatch::bool_not(x)),
@@ -99,7 +100,7 @@ fn signum(i: impl Into<i64>) -> i64 {
     i.into().signum()
 }
 
-/// Computes the sign of floats. Returns zeros and NaN unchanged, whereas Burn's op returns 0 for NaN.
+/// Computes the sign of floats. Zeros and NaN are returned unchanged, whereas Burn's op returns 0 for NaN.
 fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let zero = Scalar::from(0f64);
     let signed = Dispatch::float_greater_elem(Dispatch::float_abs(x.clone()), zero, burn.bool_dtype());
@@ -114,7 +115,7 @@ fn expm1(x: Tensor) -> Tensor {
     Dispatch::float_mul(half, sum)
 }
 
-/// Computes 1 / (1 + exp(-x)).
+/// Computes the sigmoid, 1 / (1 + exp(-x)). Uses Burn's own op if it computes in the dtype of its operand.
 fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     if burn.has_sigmoid() {
         return Ok(Dispatch::sigmoid(x));
@@ -126,8 +127,8 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     Ok(Dispatch::float_div(above, Dispatch::float_add_scalar(small, Scalar::from(1f64))))
 }
 
-/// Applies `f`, a combination of ops, to `x`. Half floats are computed in f32, because otherwise each op would round
-/// its result to half precision.
+/// Applies `f`, a sequence of ops, to `x`. Half floats are converted to f32 first, because otherwise each op would
+/// round its result to half precision.
 fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     let half = match x.dtype() {
         BurnDType::F16 => FloatDType::F16,
@@ -190,7 +191,7 @@ fn round(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(rounded, is_zero, Dispatch::float_mul_scalar(x, Scalar::from(0f64)))
 }
 
-/// Returns `x` where it is zero, and `y` elsewhere. This keeps the sign of zero in odd functions.
+/// Returns `x` where it is zero, and `y` elsewhere. Odd functions use this to preserve the sign of zero.
 fn keep_zeros(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let is_zero = Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(y, is_zero, x)

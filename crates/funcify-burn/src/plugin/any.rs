@@ -12,8 +12,8 @@ use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
 
-/// A Burn tensor whose rank and kind are known only at run time. Use it for arguments and results of a
-/// [`Differentiable`](super::Differentiable) whose rank and kind are not part of their Rust type.
+/// A Burn tensor whose rank and kind are known only at run time. Use it if the Rust type of an argument or result of a
+/// [`Differentiable`](super::Differentiable) cannot specify the rank and the kind.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -104,7 +104,7 @@ impl AnyTensor {
         dtypes::of(&self.0)
     }
 
-    /// Returns the device of the tensor. This device has autodiff if the tensor has autodiff.
+    /// Returns the device of the tensor. Autodiff is enabled on this device if it is enabled on the tensor.
     pub fn device(&self) -> Device {
         Device::new(self.0.device())
     }
@@ -141,8 +141,8 @@ impl AnyTensor {
             .map_err(|source| device_error(&at(), "burn", source))
     }
 
-    /// Returns whether the tensor can become a Burn tensor of rank `D` and kind `K`: it has this rank or is a scalar
-    /// that becomes a vector of one element, and its dtype belongs to the kind.
+    /// Returns whether the tensor can become a Burn tensor of rank `D` and kind `K`. Its dtype must belong to the kind,
+    /// and its rank must be `D`, or 0 if `D` is 1.
     pub(crate) fn is<const D: usize, K: TensorKind>(&self) -> bool {
         let rank = kinds::rank(&self.0);
         K::has(self.0.dtype()) && (rank == D || (rank == 0 && D == 1))

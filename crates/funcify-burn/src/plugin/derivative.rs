@@ -30,7 +30,7 @@ pub(crate) struct Saved {
 }
 
 impl Derivative {
-    /// Compiles the programs for the gradients of the inputs that `by` marks. As in Burn, an input without a
+    /// Compiles the programs that compute the gradients of the inputs marked in `by`. As in Burn, an input without a
     /// differentiable path to a result has no gradient. Returns `None` if no marked input has a gradient. `sizes` are
     /// the argument sizes for which the residuals' layout is optimised.
     pub(crate) fn new(
@@ -51,7 +51,7 @@ impl Derivative {
         vec![self.programs.forward.report(), self.programs.backward.report()]
     }
 
-    /// Runs the forward program. Returns the results and the residuals.
+    /// Runs the forward program. Returns the graph's results and the values saved for the backward program.
     pub(crate) fn forward(&self, arguments: Vec<Tensor>) -> Result<(Vec<Tensor>, Saved)> {
         let mut outputs = self.programs.forward.call(&arguments)?;
         let tensors = self.programs.backward_inputs.iter().map(|input| match input {
@@ -65,8 +65,8 @@ impl Derivative {
         Ok((outputs, Saved { tensors, sizes }))
     }
 
-    /// Computes the gradients of the differentiated inputs, whose sizes are `sizes`. A missing cotangent is treated as
-    /// zeros.
+    /// Computes the gradients of the differentiated inputs. `sizes` are the sizes of these inputs, to which the
+    /// gradients are reshaped. A missing cotangent is treated as zeros.
     pub(crate) fn backward(
         &self,
         saved: Saved,

@@ -50,7 +50,7 @@ use crate::kinds::{self, Tensor};
 /// ```
 ///
 /// Burn's autodiff supports only first-order derivatives, and consumes its tape. For higher-order derivatives,
-/// differentiate the graph (`Graph::grad`, `Graph::vjp`) and call the result.
+/// differentiate the graph itself (`Graph::grad`, `Graph::vjp`), and create a `Differentiable` from the new graph.
 #[derive(Debug)]
 pub struct Differentiable {
     graph: Arc<Graph>,
@@ -84,7 +84,7 @@ type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 /// The maximum number of derivatives to cache for a device.
 const MAX_CACHED: usize = 64;
 
-/// The programs that a call ran, with or without derivatives.
+/// The programs that a call ran: the one without derivatives, or a forward program and its backward program.
 #[derive(Clone)]
 enum CalledPrograms {
     Forward(Arc<funcify_runtime::Function<Burn>>),
@@ -151,8 +151,8 @@ impl Differentiable {
         &self.graph
     }
 
-    /// Runs the graph on a structure of tensors, which are in the order of the graph's inputs. Returns the results as
-    /// the structure `R`. Burn has no scalars, so a scalar is passed and returned as a vector of one element.
+    /// Runs the graph on a structure of tensors in the order of the graph's inputs. Returns the results as a structure
+    /// of type `R`. Burn has no scalars, so a scalar is passed and returned as a vector of one element.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {

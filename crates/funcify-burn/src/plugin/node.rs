@@ -39,7 +39,7 @@ struct Shared {
     pull: Option<Pull>,
     /// The cotangent of each result, or `None` if it is not known yet.
     cotangents: Vec<Option<Tensor>>,
-    /// The gradient of each operand. Empty until the last link has run.
+    /// The gradient of each operand, or `None` after its link has taken it. Empty until the last link has run.
     gradients: Vec<Option<Tensor>>,
 }
 
@@ -47,7 +47,7 @@ struct Shared {
 #[derive(Clone)]
 struct Part {
     shared: Arc<Mutex<Shared>>,
-    /// The index of the link's first operand, or of the node's result.
+    /// For a link, the index of its first operand; for the node of a result, the index of the result.
     first: usize,
     /// The number of the link's operands, excluding the previous link.
     operands: usize,
@@ -67,11 +67,11 @@ impl fmt::Debug for Part {
     }
 }
 
-/// A tape op that passes gradients to operands.
+/// The tape op of a link, which passes gradients to the operands and to the previous link.
 #[derive(Debug)]
 struct Link;
 
-/// A tape op that stores the cotangent of one result.
+/// The tape op of a result's node, which stores the cotangent of the result.
 #[derive(Debug)]
 struct Collect;
 
@@ -118,7 +118,8 @@ where
         let cotangent = grads.consume::<V>(&ops.node);
         let device = cotangent.device();
         let mut shared = ops.state.lock();
-        // The first result node to run registers a gradient for the last link, which makes Burn run that link too.
+        // The first of these nodes to run registers zeros as the gradient of the last link, so that Burn runs that link
+        // too.
         let is_first = shared.cotangents.iter().all(Option::is_none);
         shared.cotangents[ops.state.first] = Some(dispatch::<V>(cotangent));
         let [last] = ops.parents;
@@ -147,7 +148,7 @@ where
     <Tensor as DispatchKindConversion<V>>::from_backend(BackendTensor::Float(tensor))
 }
 
-/// Returns whether gradients flow to a tensor.
+/// Returns whether Burn's autodiff tracks a tensor.
 pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     let DispatchTensorKind::Autodiff(inner) = &tensor.kind else {
         return false;
@@ -171,8 +172,8 @@ pub(crate) struct TapeOp {
     pub(crate) pull: Pull,
 }
 
-/// Puts the results of an op on the tape. Results that are not floats have no gradient, and only get the autodiff
-/// context. If there are no operands, no result has a gradient.
+/// Puts the results of an op on the tape. Results that are not floats have no gradient; for them, only the autodiff
+/// context is enabled. If there are no operands, no result has a gradient.
 ///
 /// # Errors
 /// Returns an error if the Cargo feature for the device is not enabled.
@@ -249,8 +250,8 @@ where
     results.collect()
 }
 
-/// Creates a link to these operands and to the previous link (`before`), which are at most `N` operands in total.
-/// `value` is the tensor of the node; if it is `None`, the node gets an arbitrary tensor.
+/// Creates a link with these operands and the previous link (`before`), at most `N` operands in total. `value` is the
+/// tensor of the link's node; if it is `None`, an arbitrary tensor is used.
 fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
     part: Part,
     operands: &[Tensor],

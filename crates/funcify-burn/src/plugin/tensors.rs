@@ -10,10 +10,10 @@ use funcify_core::error::{Error, Place, Result};
 use super::any::{AnyTensor, TensorKind};
 use super::misfit;
 
-/// A structure of Burn tensors, which may have different ranks and kinds: tensors; [`AnyTensor`]s; tuples, arrays and
-/// `Vec`s of structures; and Burn's `LstmState` (the hidden state, then the cell).
+/// A structure of Burn tensors, which may have different ranks and kinds. It is a tensor, an [`AnyTensor`], Burn's
+/// `LstmState` (the hidden state, then the cell state), or a tuple, array or `Vec` of structures.
 ///
-/// In results, a `Vec` takes all remaining tensors, so it must come last.
+/// In a structure of results, a `Vec` takes all remaining tensors, so it must come last.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -38,7 +38,7 @@ pub trait Tensors: Sized {
     /// Builds the structure from the next tensors of a list.
     ///
     /// # Errors
-    /// Returns [`Error::Call`] if no tensor is left, or if a tensor has a different rank or kind.
+    /// Returns [`Error::Call`] if no tensor is left, or if a tensor has the wrong rank or kind.
     fn from_leaves(leaves: &mut Leaves) -> Result<Self>;
 }
 

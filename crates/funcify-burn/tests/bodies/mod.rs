@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, activation, s};
 
-/// The number of elements of the weight, the carry and each row.
+/// The number of elements in the weight, in the carry and in each row.
 pub(crate) const WIDTH: usize = 3;
 
 pub(crate) type Vector = Tensor<1>;
@@ -231,8 +231,8 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         }),
     ),
     ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
-    // Numerical trials cannot distinguish two tensors with equal elements. Capture distinguishes them by their other
-    // edges on the tape.
+    // The tensors `p` and `q` of the following bodies have equal elements, so numerical trials cannot distinguish them.
+    // Capture distinguishes them by their other edges on the tape.
     (
         "one of two equal ones, of which the other is used alone",
         body!(|w, c, x| {

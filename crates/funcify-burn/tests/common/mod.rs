@@ -1,4 +1,5 @@
-//! Provides the helpers that the tests of this crate share: devices, values and a comparison.
+//! Provides the helpers that the tests of this crate share: lists of devices, pseudorandom values and an approximate
+//! comparison.
 
 #![allow(dead_code, reason = "each test program uses only some helpers")]
 
@@ -20,7 +21,7 @@ pub(crate) fn devices() -> Vec<Device> {
     devices.into_iter().chain(wgpu()).collect()
 }
 
-/// Returns every available device, with autodiff.
+/// Returns every available device, with autodiff enabled.
 pub(crate) fn autodiff_devices() -> impl Iterator<Item = Device> {
     devices().into_iter().map(Device::autodiff)
 }
@@ -31,8 +32,8 @@ pub(crate) fn devices_of_f64() -> Vec<Device> {
     devices().into_iter().filter(holds).collect()
 }
 
-/// Returns the wgpu device, or `None` if it is not compiled in or not available. If it is not available, prints that it
-/// is skipped, or panics if `FUNCIFY_REQUIRE` names it.
+/// Returns the wgpu device, or `None` if it is not compiled in or not available. If it is compiled in but not
+/// available, prints a message, or panics if `FUNCIFY_REQUIRE` names the device.
 fn wgpu() -> Option<Device> {
     #[cfg(feature = "wgpu")]
     match Burn::wgpu() {

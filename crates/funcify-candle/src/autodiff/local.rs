@@ -1,12 +1,12 @@
-//! Differentiates a part of a recorded Candle graph, from given cotangents back to new leaves.
+//! Differentiates a part of a recorded Candle graph. The gradients flow from given cotangents back to new leaves.
 
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
 use super::record::{ForwardResult, record};
 
-/// Returns a new leaf with the elements of `tensor`, so that its gradient can be computed. Non-float tensors are only
-/// detached.
+/// Returns a new leaf with the elements of `tensor`, for which a gradient can be computed. If the elements are not
+/// floats, returns the detached tensor instead.
 pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
     if tensor.dtype().is_float() { Ok(Var::from_tensor(&tensor.detach())?.into_inner()) } else { Ok(tensor.detach()) }
 }
@@ -20,8 +20,8 @@ pub(crate) fn compute_gradients<'a>(
     join_outputs(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
 }
 
-/// Returns a tensor that depends on all tracked float outputs, or `None` if there are none. The backward pass of this
-/// tensor starts from the given cotangents.
+/// Returns a tensor that depends on all tracked float outputs, or `None` if there are none. A backward pass from this
+/// tensor starts with the given cotangents of the outputs.
 pub(crate) fn join_outputs<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<Option<Tensor>> {

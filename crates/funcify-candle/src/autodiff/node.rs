@@ -15,8 +15,8 @@
 //!
 //! 1. In a backward pass, Candle visits each `Output` on which the loss depends, then the hub, then each `Input`. An
 //!    `Output` stores its cotangent under a new ticket, and returns the ticket number as the gradient of its token. The
-//!    hub looks up the cotangents stored under these tickets; the loss does not depend on an output without a ticket.
-//!    The hub passes the gradients to the inputs in the same way.
+//!    hub looks up the cotangents stored under these tickets. If an output has no ticket, the loss does not depend on
+//!    it. The hub passes the gradients to the inputs in the same way.
 //! 2. Tickets keep the stored values of different backward passes separate. So a backward pass may be repeated or fail
 //!    midway, and several may run concurrently.
 //! 3. The depth of the graph does not depend on the number of inputs. This matters because Candle's backward pass is
@@ -123,7 +123,7 @@ impl Node {
         tickets.iter().map(cotangent).collect()
     }
 
-    /// Runs the pullback of the node. Returns an error if the current scope is not the scope that created the node.
+    /// Runs the pullback of the node. Returns an error if the node was created in a different scope.
     fn compute_gradients(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         if self.scope != Scope::current() {
             return Err(self.captured_error());
@@ -228,7 +228,7 @@ impl Scope {
         Scope(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Runs `f` with this scope as the current one.
+    /// Runs `f` with this scope as the current scope, and then restores the previous scope.
     pub(crate) fn run<R>(self, f: impl FnOnce() -> R) -> R {
         struct Restore(Scope);
         impl Drop for Restore {

@@ -1,4 +1,4 @@
-//! Records an op in Candle's graph, with a closure that computes the op's gradient.
+//! Records an op in Candle's graph, together with a closure that computes the gradient of its input.
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
 

@@ -18,9 +18,9 @@ pub(crate) enum Elements {
 }
 
 impl Elements {
-    /// Wraps the results of a program. Marks a result as movable if three conditions hold: it covers its whole storage;
-    /// it shares the storage neither with another result nor with any of `others`; and it is larger than every constant
-    /// of the program, because otherwise it might itself be one of these constants.
+    /// Wraps the results of a program. A result is [`Fresh`](Elements::Fresh) if three conditions hold: it covers its
+    /// whole storage; it shares the storage neither with another result nor with any of `others`; and it is larger than
+    /// every constant of the program, because otherwise it might itself be one of these constants.
     pub(crate) fn from_results<'t>(
         results: Vec<Tensor>,
         others: impl Iterator<Item = &'t Tensor> + Clone,
@@ -40,7 +40,7 @@ impl Elements {
     }
 }
 
-/// Returns the address of a tensor's storage, which is the same for all tensors that share the storage.
+/// Returns the address of a tensor's storage, which identifies the storage among live tensors.
 pub(crate) fn storage_of(tensor: &Tensor) -> usize {
     std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
 }
@@ -89,7 +89,7 @@ impl Handover {
         Ok(Handover { storage: take.0, shape: tensor.shape().clone() })
     }
 
-    /// Takes the storage. Returns an error if the storage is on another device or was taken before.
+    /// Takes the storage. Returns an error if the storage is on a different device or has already been taken.
     pub(super) fn take_storage<S: DeviceStorage>(&self) -> Result<(S, Shape)> {
         let storage = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok((storage.and_then(S::from_any).ok_or_else(wrong_device_error)?, self.shape.clone()))
@@ -124,7 +124,7 @@ fn wrong_device_error() -> Error {
     Error::Msg("a result is on another device than the tracked inputs: move them to one device".into())
 }
 
-/// An in-place op that takes the storage of a tensor, and leaves an empty storage.
+/// An in-place op that moves the storage out of a tensor, leaving an empty storage behind.
 struct Take(Mutex<Option<Storage>>);
 
 impl Take {

@@ -13,7 +13,7 @@ use crate::autodiff::node::attach;
 use crate::autodiff::storage::Elements;
 
 impl Steps {
-    /// Runs the loop from this initial carry while `has_more` returns `true`. Returns the last carry and the ys,
+    /// Runs the loop from the initial carry `init` while `has_more` returns `true`. Returns the last carry and the ys,
     /// attached to Candle's graph.
     pub(super) fn run(
         self,
@@ -48,7 +48,7 @@ impl Steps {
     }
 }
 
-/// The loop, and the data of its forward run that the backward pass needs.
+/// The loop, and the data of its forward pass that the backward pass needs.
 pub(super) struct BackwardData {
     pub(super) steps: Steps,
     pub(super) run: ForwardRun,
@@ -57,7 +57,7 @@ pub(super) struct BackwardData {
     pub(super) ys_are_floats: Vec<bool>,
 }
 
-/// The state of a backward pass.
+/// The state of a backward pass, which processes the steps in reverse order.
 struct BackwardState<'a> {
     data: &'a BackwardData,
     /// The captured tensors that were passed to the steps.

@@ -6,8 +6,8 @@ use super::record::Keep;
 use super::steps::{Operand, Steps};
 use super::*;
 
-/// Runs `body` on `operands` without saving intermediate results. The backward pass reruns `body` to recompute them.
-/// The operands have gradients, and so do the variables that the closure captures.
+/// Runs `body` on `operands` without saving intermediate results. The backward pass reruns `body` to recompute them. It
+/// computes gradients for the operands and for the variables that the closure captures.
 ///
 /// The closure must depend only on its operands and must not have side effects. For example, `candle_nn`'s
 /// `BatchNorm` in training mode would update its running statistics twice.
@@ -36,7 +36,7 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
             let y = body(rebuild(&like, operands.iter().cloned())?)?;
             let ys = leaves(&y);
             if seen.get().is_none() {
-                // This fails only if another thread has already stored the same structure.
+                // `set` fails only if another thread has already stored the same structure.
                 let _ = seen.set(detach(&y)?);
             }
             Ok((Vec::new(), ys))

@@ -25,8 +25,8 @@ pub fn map<X: TensorTree, Y: TensorTree>(xs: &X, body: impl Fn(X) -> Result<Y> +
     map_at(place("map"), ScanOptions::new(), xs, body)
 }
 
-/// Works like [`map`], but with options: the axis of the rows and results, and the number of segments in the backward
-/// pass.
+/// Works like [`map`], but with options, such as the axis of the rows and results, and the number of segments in the
+/// backward pass.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor};

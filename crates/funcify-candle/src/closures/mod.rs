@@ -3,8 +3,8 @@
 //!
 //! The steps are divided into segments. The forward pass saves only the results of the steps, and the carry at the
 //! start of each segment. The backward pass reruns each segment from that carry. In a rerun, each step starts from new
-//! leaves, and Candle's own backward pass differentiates it. So neither the depth of the graph nor the cost of a step
-//! grows with the number of steps.
+//! leaves, and Candle's own backward pass differentiates the step. So neither the depth of the graph nor the cost of a
+//! step grows with the number of steps.
 //!
 //! - [`steps`]: the loop on lists of leaves. [`record`]: the values that the loop saves. [`back`]: the gradient of the
 //!   loop.

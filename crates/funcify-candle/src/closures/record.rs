@@ -15,7 +15,7 @@ pub(super) struct Traced {
     pub(super) ys: Vec<Tensor>,
 }
 
-/// The policy that selects the carries or graphs to save for the backward pass.
+/// The policy that determines which carries or graphs a loop saves for its backward pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keep {
     /// Saves the carry before each step whose index is a multiple of this interval.
@@ -86,7 +86,8 @@ pub(super) fn fingerprints(ys: &[Tensor]) -> impl Iterator<Item = Result<Option<
     ys.iter().filter(|y| y.dtype().is_float()).map(fingerprint)
 }
 
-/// Returns a hash of a tensor's bits, or `None` on devices other than the CPU, where a rerun may return different bits.
+/// Returns a hash of the bits of a float tensor, or `None` on devices other than the CPU, where a rerun may return
+/// different bits.
 fn fingerprint(tensor: &Tensor) -> Result<Option<u64>> {
     fn sums(bits: impl Iterator<Item = u64>) -> Option<u64> {
         let add = |(sum, of_sums): (u64, u64), bits: u64| {

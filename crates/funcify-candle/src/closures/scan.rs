@@ -48,8 +48,8 @@ impl ScanOptions {
         self
     }
 
-    /// Runs the loop from the last row to the first. The ys stay aligned with the xs, and the loop makes no reversed
-    /// copies.
+    /// Makes the loop run from the last row to the first. The ys stay aligned with the xs, and the loop makes no
+    /// reversed copies.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
@@ -92,7 +92,7 @@ impl ScanOptions {
     }
 }
 
-/// Computes `(carry, y) = step(carry, x)` for each row `x` of `xs` along axis 0. Returns the last carry, and all `y`,
+/// Computes `(carry, y) = step(carry, x)` for each row `x` of `xs` along axis 0. Returns the last carry and the ys,
 /// stacked along axis 0.
 ///
 /// The whole loop is one node of Candle's graph. Its backward pass reruns segments of steps instead of saving their
@@ -165,9 +165,9 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
 /// `step(carry, x, captured)`.
 ///
 /// A tensor that a closure captures directly also has a gradient if it is a `Var` or was computed from `Var`s. But if
-/// it was computed, the backward pass of every step repeats the backward pass of that computation. For a tensor in
-/// `captured`, the gradients of all steps are summed first, and the sum is propagated once. Pass the output of an
-/// encoder or of another loop in `captured`.
+/// it was computed, every step's backward pass also runs through that computation. For a tensor in `captured`, the
+/// gradients of all steps are summed first, and the sum is propagated once. Pass the output of an encoder or of another
+/// loop in `captured`.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -278,7 +278,7 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
     Ok((rebuild(init, leaves(init))?, rebuild_ys(at, first_ys, ys)?))
 }
 
-/// Returns the number of steps, or an error if the sequences and the options disagree about it or do not determine it.
+/// Returns the number of steps. Returns an error if the sequences and the options specify different numbers, or none.
 fn step_count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[String]) -> Result<usize> {
     let step_count_error =
         |reason, fix: &str| errors::into_candle(Error::StepCount { at: at.boxed(), reason, fix: fix.into() });

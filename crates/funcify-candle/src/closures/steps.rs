@@ -50,8 +50,9 @@ impl Operand {
         tensors.into_iter().map(Operand::new).collect()
     }
 
-    /// Creates contiguous operands, which are passed to every step unchanged. The leaves of a rerun are contiguous too:
-    /// a rerun must return the same bits, and a kernel might sum in a different order if the layouts differed.
+    /// Creates contiguous operands, which are passed to every step unchanged. The leaves of a rerun are contiguous too.
+    /// If the layouts of the two passes differed, a kernel might sum in a different order, and the rerun would not
+    /// return the same bits.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()
@@ -79,8 +80,8 @@ pub(super) struct ForwardRun {
 }
 
 impl Steps {
-    /// Runs the forward pass from the initial carry `init`, as long as `has_more` returns `true` for the number of
-    /// steps run so far and the current carry.
+    /// Runs the forward pass from the initial carry `init`. Before each step, calls `has_more` with the number of steps
+    /// run so far and the current carry, and stops if it returns `false`.
     pub(super) fn forward(
         &self,
         init: &[Operand],
@@ -196,7 +197,8 @@ impl Steps {
         Ok((next, ys))
     }
 
-    /// Writes the y at `index` of a step into its row of the stacked ys. Appends it to `ys` if the ys are not stacked.
+    /// Writes the y at `index` of a step to the step's row of the stacked ys. If the ys are not stacked, appends it to
+    /// `ys` instead.
     fn write(&self, ys: &mut Vec<Tensor>, index: usize, step: usize, y: &Tensor) -> Result<()> {
         let (Some(axis), Some(rows)) = (self.axis, self.rows) else {
             ys.push(y.detach());
@@ -255,7 +257,7 @@ impl CapturedVars {
             } else if step == 0 {
                 self.first.insert(id);
             } else if step == 1 && self.first.contains(&id) {
-                // An op that occurs in the graphs of steps 0 and 1 was recorded outside the loop.
+                // If an op occurs in the graphs of both step 0 and step 1, it was recorded outside the loop.
                 captured_ops += 1;
             }
         }

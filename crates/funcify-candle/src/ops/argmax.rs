@@ -1,4 +1,4 @@
-//! Lowers `argmax` to a kernel of this crate, because Candle's kernel ignores NaN and returns `U32`.
+//! Lowers `argmax` to a kernel of this crate, because Candle's kernel ignores NaN and returns indices of type `U32`.
 
 use super::prelude::*;
 use crate::cpu::{is_nan, map_rows, with_element};

@@ -8,7 +8,8 @@
 use super::prelude::*;
 use crate::cpu::{map_floats, map_integer_pairs, map2};
 
-/// Registers kernels for floats and for integers. Integer kernels compute in i64, and their results wrap.
+/// Registers a float kernel and an integer kernel for each op. The integer kernels compute in i64, and their results
+/// wrap on overflow.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident, $y:ident| $float:expr, |$a:ident, $b:ident| $integer:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [$x, $y]| {

@@ -1,4 +1,4 @@
-//! Lowers `constant`: uploads the host tensor.
+//! Lowers `constant`: uploads the op's host tensor to the device.
 
 use super::prelude::*;
 

@@ -1,7 +1,7 @@
-//! Lowers `conv` to Candle's kernels if there are one or two spatial axes with the same stride and dilation, and one
-//! group. Otherwise, copies the windows to columns (im2col), and computes a matrix product for each group. The operand
-//! is padded explicitly, because Candle requires the same padding on both sides of every axis. f16 and bf16 are
-//! computed in f32.
+//! Lowers `conv` to Candle's kernels if the convolution has a single group and one or two spatial axes; two axes must
+//! have the same stride and dilation. Otherwise, copies the windows to columns (im2col), and computes a matrix product
+//! for each group. Pads the operand explicitly, because Candle requires the same padding on both sides of every axis.
+//! Computes convolutions of f16 and bf16 in f32.
 
 use candle_core::DType;
 
@@ -30,7 +30,7 @@ fn conv(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor) -> Outcome {
     Ok(result.to_dtype(dtype)?)
 }
 
-/// Dilates the operand, applies the padding (cropping where it is negative), and makes the result contiguous.
+/// Dilates the operand, applies the padding (crops where the padding is negative), and makes the result contiguous.
 fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     let zero = Tensor::zeros((), x.dtype(), x.device())?;
     let mut result = x.clone();

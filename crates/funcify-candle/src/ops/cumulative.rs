@@ -24,7 +24,7 @@ fn cumulative(call: &Call<'_, ops::Cumulative>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Computes running sums or products. Integers are accumulated in i64, and the results wrap.
+/// Computes running sums or products. Accumulates integers in i64; the results wrap on overflow.
 fn arithmetic(
     call: &Call<'_, ops::Cumulative>,
     x: &Tensor,

@@ -13,7 +13,7 @@ fn dynamic_slice(call: &Call<'_, ops::DynamicSlice>, x: &Tensor, start: &Tensor)
     Ok(narrow(x, axis, start, size)?)
 }
 
-/// Returns the value of an integer scalar.
+/// Returns the value of an integer scalar tensor as an i64.
 pub(super) fn read_index(index: &Tensor) -> candle_core::Result<i64> {
     index.to_dtype(DType::I64)?.to_scalar()
 }

@@ -1,4 +1,4 @@
-//! Lowers `iota`: creates the indices as i64, and then converts them.
+//! Lowers `iota`: creates the indices as i64, and converts them to the op's dtype.
 
 use super::cast::cast;
 use super::prelude::*;

@@ -40,7 +40,7 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     }
     let [left, right] =
         [merge_batch_axes(&with_nonzero_strides(left)?)?, merge_batch_axes(&with_nonzero_strides(right)?)?];
-    // If all batches share the same right matrix, compute one product of the stacked left matrices. (Candle also does
+    // If all batches share one right matrix, stack the left matrices and compute a single product. (Candle also does
     // this, but without checking the strides.)
     let is_shared = right.stride()[0] == 0;
     let left = if is_shared { left.contiguous()? } else { left };
@@ -90,15 +90,15 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
     ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
 }
 
-/// Returns the tensor, or a copy if its matrices have a stride of 0, which repeats a row or a column.
+/// Returns the tensor, or a contiguous copy if its matrices repeat a row or a column through a stride of 0.
 fn with_nonzero_strides(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     let repeats = (rank - 2..rank).any(|axis| x.stride()[axis] == 0 && x.dims()[axis] > 1);
     if repeats { x.contiguous() } else { Ok(x.clone()) }
 }
 
-/// Merges all batch axes into one. Returns a view if the tensor is contiguous, with or without its matrices transposed,
-/// and a copy otherwise.
+/// Merges all batch axes into one. Copies the elements only if there are several batch axes, and neither the tensor nor
+/// the tensor with its matrices transposed is contiguous.
 fn merge_batch_axes(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     match rank {
@@ -108,7 +108,8 @@ fn merge_batch_axes(x: &Tensor) -> candle_core::Result<Tensor> {
     }
     let batch: usize = x.dims()[..rank - 2].iter().product();
     let (rows, columns) = (x.dims()[rank - 2], x.dims()[rank - 1]);
-    // If only the matrices are transposed, reshape their transpose and transpose back, which copies nothing.
+    // If transposing the matrices makes the tensor contiguous, reshape the transposed tensor and transpose it back,
+    // which avoids a copy.
     let transposed = x.t()?;
     if !x.is_contiguous() && transposed.is_contiguous() {
         return transposed.reshape((batch, columns, rows))?.t();

@@ -18,7 +18,7 @@ fn pad(call: &Call<'_, ops::Pad>, x: &Tensor, value: &Tensor) -> Outcome {
     }
 }
 
-/// Returns a tensor filled with `value`, whose shape is `shape` with the size of one axis replaced.
+/// Returns a tensor filled with `value`. Its shape is `shape`, with the size of axis `axis` replaced by `size`.
 fn block(shape: &[usize], axis: usize, size: usize, value: &Tensor) -> candle_core::Result<Tensor> {
     let mut shape = shape.to_vec();
     shape[axis] = size;
@@ -34,8 +34,8 @@ pub(super) fn interleave(x: &Tensor, value: &Tensor, axis: usize, interior: usiz
     if interior == 0 || size < 2 || x.elem_count() == 0 {
         return Ok(x.clone());
     }
-    // The axes are: all axes before `axis`, merged; `axis`; an element and its padding; all axes after `axis`,
-    // merged.
+    // Reshape to four axes: the merged axes before `axis`; `axis` itself; an element and its padding; the merged axes
+    // after `axis`.
     let before: usize = x.dims()[..axis].iter().product();
     let after: usize = x.dims()[axis + 1..].iter().product();
     let elements = x.reshape((before, size, 1, after))?;

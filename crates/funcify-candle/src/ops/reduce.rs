@@ -49,7 +49,7 @@ fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Computes the maximum or minimum. `pick` returns the larger or the smaller of two elements.
+/// Computes the maximum or minimum over the reduced axes. `pick` returns the larger or the smaller of two elements.
 fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn(E, E) -> E + KernelFn) -> Outcome {
     match whole_rows(x, &call.op.axes) {
         Some(range) => fold_columns(call, x, range, pick),
@@ -73,7 +73,7 @@ fn product_of_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }))
 }
 
-/// Reduces integers, accumulating in i64. The result wraps.
+/// Reduces integers, accumulating in i64. The result wraps on overflow.
 fn integers(call: &Call<'_, ops::Reduce>, x: &Tensor, fold: fn(&mut dyn Iterator<Item = i64>) -> i64) -> Outcome {
     with_integer!(call, x, I => map_rows(call, x, &call.op.axes, move |row: &[I]| {
         fold(&mut row.iter().map(|e| i64::from(*e))) as I

@@ -1,4 +1,4 @@
-//! Lowers `select` to Candle's `where_cond`, which supports views.
+//! Lowers `select` to Candle's `where_cond`, which accepts strided views.
 
 use super::prelude::*;
 

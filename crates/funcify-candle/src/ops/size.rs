@@ -1,4 +1,4 @@
-//! Lowers `size`: creates a scalar tensor from the value of the dimension in this call.
+//! Lowers `size`: evaluates the dimension with the sizes of the call, and returns its value as a scalar tensor.
 
 use super::cast::cast;
 use super::prelude::*;

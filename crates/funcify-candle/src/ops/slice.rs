@@ -16,20 +16,20 @@ fn slice(call: &Call<'_, ops::Slice>, x: &Tensor) -> Outcome {
     Ok(if *step == 1 { part } else { take_every(&part, *axis, *step)? })
 }
 
-/// Returns a slice of an axis as a view. Returns a new tensor if the slice is empty, because Candle's copy of an empty
-/// view may start past the end of the storage.
+/// Slices a tensor along an axis, and returns a view. If the slice is empty, returns a new tensor instead, because
+/// Candle's copy of an empty view may start past the end of the storage.
 pub(super) fn narrow(x: &Tensor, axis: usize, start: usize, size: usize) -> candle_core::Result<Tensor> {
     let part = x.narrow(axis, start, size)?;
     if part.elem_count() == 0 { Tensor::zeros(part.shape(), part.dtype(), part.device()) } else { Ok(part) }
 }
 
-/// Selects every `step`-th element of an axis, starting with the first.
+/// Selects every `step`-th element along an axis, starting with the first.
 pub(super) fn take_every(x: &Tensor, axis: usize, step: usize) -> candle_core::Result<Tensor> {
     let indices: Vec<i64> = (0..x.dim(axis)? as i64).step_by(step).collect();
     select_indices(x, axis, indices)
 }
 
-/// Selects the elements of an axis at these indices.
+/// Selects the elements at these indices along an axis.
 pub(super) fn select_indices(x: &Tensor, axis: usize, indices: Vec<i64>) -> candle_core::Result<Tensor> {
     if x.elem_count() == 0 || indices.is_empty() {
         let mut shape = x.dims().to_vec();

@@ -4,7 +4,7 @@
 use super::prelude::*;
 use crate::cpu::{map_floats, map_in_f64, map_integers, map1};
 
-/// Registers kernels for floats and for integers.
+/// Registers a float kernel and an integer kernel for each op.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident| $float:expr, |$v:ident| $integer:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [$x]| {
@@ -67,7 +67,7 @@ fn not(call: &Call<'_, ops::Not>, x: &Tensor) -> Outcome {
     map_integers(call, x, |v| !v)
 }
 
-/// Registers kernels that compute in f64.
+/// Registers a kernel that computes in f64 for each op.
 macro_rules! in_f64 {
     ($($op:ident => $function:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [x]| map_in_f64(&call, &x, $function as fn(f64) -> f64));)*

@@ -6,7 +6,7 @@ use candle_nn::ops::sigmoid;
 /// The next carry and the output.
 type Next = Result<(Vec<Tensor>, Tensor)>;
 
-/// A cell: `step(weights, carry, x)`.
+/// A cell, called as `cell(weights, carry, x)`.
 pub(crate) type Cell = fn(&[Tensor], Vec<Tensor>, Tensor) -> Next;
 
 pub(crate) fn rnn(w: &[Tensor], carry: Vec<Tensor>, x: Tensor) -> Next {

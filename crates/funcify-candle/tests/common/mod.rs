@@ -30,7 +30,7 @@ pub(crate) fn var(seed: u64, shape: &[usize], dtype: DType) -> Var {
     Var::from_tensor(&tensor(seed, shape, dtype)).unwrap()
 }
 
-/// Returns the tolerance for comparing tensors of a dtype, relative to the largest magnitude.
+/// Returns the maximum [`distance`] between tensors of a dtype that count as equal.
 pub(crate) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-10,
@@ -39,7 +39,7 @@ pub(crate) fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// Returns the maximum difference between two tensors, relative to the largest magnitude of the second.
+/// Returns the maximum difference between two tensors, relative to the largest magnitude in the second.
 pub(crate) fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     assert_eq!(found.dims(), expected.dims());
     assert_eq!(found.dtype(), expected.dtype());
@@ -75,7 +75,7 @@ pub(crate) fn backward(tensors: &[&Tensor]) -> GradStore {
     loss(tensors).unwrap().backward().unwrap()
 }
 
-/// Asserts that two backward passes computed the same gradients for all these variables.
+/// Asserts that two backward passes computed the same nonzero gradients for all these variables.
 #[track_caller]
 pub(crate) fn assert_gradients(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {
     for (index, var) in vars.iter().enumerate() {
@@ -86,7 +86,7 @@ pub(crate) fn assert_gradients(found: &GradStore, expected: &GradStore, vars: &[
     }
 }
 
-/// Returns row `t` of axis 0.
+/// Returns row `t` of a tensor along axis 0.
 pub(crate) fn row(xs: &Tensor, t: usize) -> Result<Tensor> {
     xs.narrow(0, t, 1)?.squeeze(0)
 }

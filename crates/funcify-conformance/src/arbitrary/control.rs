@@ -16,7 +16,7 @@ pub(super) fn while_loop_part(builder: &mut ProgramBuilder<'_>) {
         1 => constant(3i64),
         2 => builder.integer_to(3),
         _ => {
-            // The condition's limit of 9 exceeds every bound, so the loop can run until it reaches its bound.
+            // The counter's limit of 9 exceeds every bound, so the loop can run until it reaches its bound.
             builder.count("while_to_its_bound");
             constant(9i64)
         }

@@ -71,7 +71,7 @@ pub(super) fn unary(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, bound);
 }
 
-/// Picks two operands whose shapes broadcast.
+/// Picks two operands whose shapes broadcast together.
 fn pair(builder: &mut ProgramBuilder<'_>) -> (Entry, Entry) {
     let left = builder.float();
     let shape = left.value.shape();

@@ -66,7 +66,7 @@ impl ProgramBuilder<'_> {
         states.iter().map(|state| self.next_carry(*state)).collect()
     }
 
-    /// Picks at most `most` ys of a body, with shapes that can be stacked.
+    /// Picks up to `most` values as the ys of a body. Their shapes can be stacked.
     pub(super) fn pick_ys(&mut self, most: usize) -> Vec<Entry> {
         let fits = |ty: &TensorType| ty.rank() <= 2 && ty.shape.dims().iter().all(|dim| !is_bound_by_loop(dim));
         let count = self.choices.below(most + 1);
@@ -99,8 +99,8 @@ impl ProgramBuilder<'_> {
     }
 }
 
-/// Returns whether the dimension uses a symbol that a loop binds. The dimension's size is then unknown when the program
-/// starts.
+/// Returns `true` if the dimension uses a symbol that a loop binds. The dimension's size is then unknown when the
+/// program starts.
 pub(super) fn is_bound_by_loop(dim: &Dim) -> bool {
     dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
 }

@@ -78,8 +78,8 @@ impl Sample {
     }
 }
 
-/// Returns whether a program was rejected because its lanes run different numbers of steps. The traces of such lanes
-/// have different lengths, so they cannot be stacked.
+/// Returns `true` if a program was rejected because the lanes of a loop run different numbers of steps. Traces of
+/// different lengths cannot be stacked.
 pub fn is_ragged(error: &Error) -> bool {
     matches!(error, Error::StepCount { reason, .. } if reason.contains("ragged"))
 }

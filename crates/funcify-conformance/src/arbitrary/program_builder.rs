@@ -83,7 +83,7 @@ const LOOPS: [(usize, Part); 12] = [
     (8, rules::function),
 ];
 
-/// The parts whose bodies bind no symbols, with their weights.
+/// The parts with bodies that may be added to a separate graph, with their weights. Their loops bind no symbols.
 const LOOPS_WITHOUT_SYMBOLS: [(usize, Part); 5] = [
     (16, loops::scan),
     (14, recurrences::raw_loop),
@@ -110,7 +110,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Declares random inputs.
+    /// Declares random inputs of the program, and adds them to the scope.
     pub(super) fn declare(&mut self, g: &Builder) {
         const FLOATS: [&str; 10] = [
             "f64[T]",
@@ -151,7 +151,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Increments the count of a part.
+    /// Increments the count of this kind of part.
     pub(super) fn count(&mut self, part: &'static str) {
         *self.parts.entry(part).or_default() += 1;
     }
@@ -188,7 +188,8 @@ impl<'a> ProgramBuilder<'a> {
         result
     }
 
-    /// Builds a body like [`build_body`](ProgramBuilder::build_body), but one that forward mode will differentiate.
+    /// Builds a body that forward mode will differentiate, so custom derivative rules in it must be linear. Otherwise
+    /// works like [`build_body`](ProgramBuilder::build_body).
     pub(super) fn build_linear_body<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let is_linear = std::mem::replace(&mut self.is_linear, true);
         let result = self.build_body(params, f);
@@ -243,7 +244,7 @@ impl<'a> ProgramBuilder<'a> {
         value.shape().dims().iter().map(|dim| self.size(dim).unwrap_or(3)).product()
     }
 
-    /// Returns whether all sizes of the type are known when the program starts.
+    /// Returns `true` if all sizes of the type are known when the program starts.
     pub(super) fn has_known_sizes(&self, ty: &TensorType) -> bool {
         ty.shape.dims().iter().all(|dim| self.size(dim).is_some())
     }
@@ -311,7 +312,7 @@ impl<'a> ProgramBuilder<'a> {
         if from.elements() == shape.elements() {
             return (value.reshape(shape), bound);
         }
-        // The number of rows is the same, so sum each row and broadcast the sums.
+        // If the number of rows is the same, sum each row and broadcast the sums.
         if rank >= 1 && to_rank >= 1 && from[0] == shape[0] {
             let axes: Vec<i64> = (1..rank as i64).collect();
             let rows = axes.iter().rev().fold(value, |value, axis| value.sum(*axis));
@@ -330,12 +331,12 @@ impl<'a> ProgramBuilder<'a> {
         (number.broadcast_to(shape), bound)
     }
 
-    /// Picks a float scalar.
+    /// Picks a float value, and converts it to a scalar if necessary.
     pub(super) fn number(&mut self) -> Entry {
         self.float_of_shape(&Shape::scalar())
     }
 
-    /// Picks an integer scalar.
+    /// Picks an integer scalar, or computes one from a value in scope.
     pub(super) fn integer(&mut self) -> Value {
         let picked = self.pick(|ty| ty.dtype == DType::I64);
         match picked {
@@ -357,7 +358,7 @@ impl<'a> ProgramBuilder<'a> {
         }
     }
 
-    /// Returns integers of the given shape.
+    /// Picks integers of the given shape, or computes them from a value in scope.
     pub(super) fn integers(&mut self, shape: &Shape) -> Value {
         if let Some(entry) = self.pick(|ty| ty.dtype == DType::I64 && ty.shape == *shape) {
             return entry.value;
@@ -368,12 +369,12 @@ impl<'a> ProgramBuilder<'a> {
         (self.float_of_shape(shape).value * 2.0).round().cast(DType::I64)
     }
 
-    /// Returns a boolean scalar.
+    /// Picks a boolean scalar, or computes one from values in scope.
     pub(super) fn boolean(&mut self) -> Value {
         self.booleans(&Shape::scalar())
     }
 
-    /// Returns booleans of the given shape.
+    /// Picks booleans of the given shape, or computes them from values in scope.
     pub(super) fn booleans(&mut self, shape: &Shape) -> Value {
         let picked = self.pick(|ty| ty.dtype == DType::Bool);
         match picked {

@@ -358,7 +358,7 @@ pub(super) fn raw_loop(builder: &mut ProgramBuilder<'_>) {
     if captured.iter().any(|entry| !builder.has_known_sizes(&entry.value.ty())) {
         return;
     }
-    // An early exit binds a symbol, which loops in a separate graph must not do.
+    // An early exit binds a symbol, and loops in a separate graph must not bind symbols.
     let ends = !builder.is_separate_graph && builder.choices.one_in(3);
     // The body is a separate graph, so every value that it uses must be an input.
     let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());

@@ -49,8 +49,8 @@ fn nonlinear_vjp_part(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, x.bound);
 }
 
-/// Returns whether every dimension of a type is a constant or a single symbol, so that an argument of this type
-/// determines the symbols. (`T` qualifies, `T+1` does not.)
+/// Returns `true` if every dimension of a type is a constant or a single symbol, such as `T` but not `T+1`. An argument
+/// of this type then determines the symbols.
 fn determines_its_symbols(ty: &TensorType) -> bool {
     ty.shape.dims().iter().all(|dim| dim.constant().is_some() || dim.as_symbol().is_some())
 }
@@ -130,8 +130,8 @@ fn custom_vjp_part(builder: &mut ProgramBuilder<'_>) {
     ys.into_iter().zip(bounds).for_each(|(y, bound)| builder.add(y, bound));
 }
 
-/// Calls a function with a custom derivative rule. The rule's `forward` evaluates the graph or, if `is_recursive`,
-/// calls the function with the same rule.
+/// Calls the function that `graph` computes, with a custom derivative rule. The rule's `forward` evaluates the graph
+/// or, if `is_recursive` is set, calls the function with the same rule.
 fn call_with_vjp_rule(
     graph: &Graph,
     xs: Vec<Value>,

@@ -70,7 +70,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.lt(12.0), next);
         outputs! { x, n }
     }),
-    // With a batched predicate, both branches run for the whole batch, and the predicate selects the result of each
+    // With a batched predicate, both branches run for the whole batch, and the predicate selects the result for each
     // row.
     &program(&["vmap_cond"], ["pred", "x", "w"], |[pred, x, w]| {
         outputs! { y: vmap((pred, x), |(pred, x)| cond(pred, || w * x.square(), || x.sin())) }

@@ -1,4 +1,5 @@
-//! Category `gradient`: programs whose loops have gradients with specific properties, such as exact zeros.
+//! Category `gradient`: programs with unusual gradients (truncated, disconnected, NaN), and programs that return
+//! gradients.
 
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 

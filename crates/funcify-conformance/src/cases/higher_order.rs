@@ -1,4 +1,4 @@
-//! Category `higher_order`: programs for higher-order derivatives.
+//! Category `higher_order`: programs that test higher-order derivatives.
 
 use funcify::{Recurrence, ScanOptions, Value, grad, hessian, jvp, scan, scan_with, while_loop};
 

@@ -80,8 +80,8 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["mm_write_below_reads"], ["buf", "x"], |[buf, x]| {
         outputs! { result: sweep(buf, [0, 1], [-1, 1], [x], |[x], [r0, r1]| [r0 * x, r0 + r1.sin()]) }
     }),
-    // Each row is first written through tap 2, then read through tap 1, and finally read and overwritten through tap
-    // 0.
+    // Each row is first read and overwritten through tap 2, then read through tap 1, and finally read and overwritten
+    // through tap 0.
     &program(&["mm_three_roles"], ["buf", "a"], |[buf, a]| {
         let result = sweep(buf, [0, 1, 2], [2, 0], [], |[], [r0, r1, r2]| {
             let [a0, a1] = a.unstack(0);

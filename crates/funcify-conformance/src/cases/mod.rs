@@ -1,8 +1,8 @@
 //! The cases of the suite.
 //!
-//! Golden programs are in one file per category. `edge` and `random` specify the expected values next to the programs.
-//! `numerics` specifies one result for each question on which libraries differ. `layers` covers the layers of
-//! `funcify::nn`. `ops` covers single ops, with expected results from the reference evaluator.
+//! The golden programs are in one file per category. `edge` and `random` specify the expected values next to the
+//! programs. `numerics` specifies one result for each edge case in which tensor libraries differ. `layers` covers the
+//! layers of `funcify::nn`. `ops` covers single ops, with expected results from the reference evaluator.
 //!
 //! A golden program implements the definition of its cases in the manifest. Its inputs have the names and types given
 //! in the manifest, so the same program serves the f32 and the f64 variant of a case.
@@ -44,8 +44,8 @@ pub struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Declares the inputs with these names. Their types come from the manifest. Panics if the case lacks one of the
-    /// inputs.
+    /// Declares the inputs with these names and returns their values. Their types come from the manifest. Panics if the
+    /// case lacks one of the inputs.
     fn get<const N: usize>(&self, names: [&str; N]) -> [Value; N] {
         let types = self.case.group("in");
         names.map(|name| {
@@ -68,7 +68,7 @@ pub trait ProgramFn: Sync {
     fn outputs(&self, inputs: &Inputs<'_>) -> Outputs;
 }
 
-/// A program given by a function of its inputs and by the names of these inputs.
+/// A program that consists of the names of its inputs and a function from these inputs to the outputs.
 struct NamedInputsProgram<const N: usize> {
     cases: &'static [&'static str],
     inputs: [&'static str; N],
@@ -85,8 +85,8 @@ impl<const N: usize> ProgramFn for NamedInputsProgram<N> {
     }
 }
 
-/// Creates the program of the golden cases with the names `cases`. `outputs` computes the program's outputs from the
-/// inputs with the names `inputs`.
+/// Creates the program for the golden cases named in `cases`. `outputs` computes the program's outputs from the inputs
+/// named in `inputs`.
 const fn program<const N: usize>(
     cases: &'static [&'static str],
     inputs: [&'static str; N],
@@ -107,17 +107,17 @@ macro_rules! outputs {
 }
 use outputs;
 
-/// Returns the results of a body for which `carry` is both the next carry and the y.
+/// Returns the results of a body that uses `carry` as both the next carry and the y.
 fn carry_as_output<T: Copy>(carry: T) -> (T, T) {
     (carry, carry)
 }
 
-/// Returns the outputs of a program that consists of one scan: the last carry and the ys.
+/// Returns the results of a scan as the outputs `carry` and `ys` of a program.
 fn scan_outputs((carry, ys): (Value, Value)) -> Outputs {
     outputs! { carry, ys }
 }
 
-/// Returns every golden program, keyed by the name of each case that uses it.
+/// Returns the program of each golden case, keyed by the case's name.
 pub fn programs() -> BTreeMap<&'static str, &'static dyn ProgramFn> {
     let files = [
         taps::PROGRAMS,

@@ -59,7 +59,8 @@ pub(super) const PROGRAMS: Programs = &[
             (0.5 * c + trace.index(0, -1), trace)
         }))
     }),
-    // In each step, a map runs over the elements of the carry and of the row, and also captures the whole carry.
+    // In each step, a map runs over the elements of the carry and of the row. The body of the map also captures the
+    // whole carry.
     &program(&["map_in_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let ((), c) = scan((), (c, x), |(), (c_j, x_j)| ((), (c_j * x_j).tanh() + (c * w).sum(..)));
@@ -67,13 +68,14 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys }
     }),
-    // A scan over chunks of rows, whose steps scan the rows of a chunk, is equivalent to a scan over all rows.
+    // Each step of the outer scan runs an inner scan over one chunk of rows, which is equivalent to a single scan over
+    // all rows.
     &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         let step = |c: Value, x: Value| carry_as_output((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));
         outputs! { carry, ys: ys.reshape([6, 2]) }
     }),
-    // Computes `c = a @ b` by writing its rows into a carried buffer.
+    // Computes `c = a @ b` by writing the rows of `c` into a carried buffer.
     &program(&["matmul_by_loops"], ["a", "b"], |[a, b]| {
         let (c, ()) = scan(full([3, 3], a.dtype(), 0.0), iota(3, DType::I64), |c, i| {
             let (row, ()) = scan(full([3], a.dtype(), 0.0), iota(2, DType::I64), |row, k| {
@@ -122,7 +124,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (_, total) = while_loop((constant(1i64), constant(0i64)), |(i, _)| i.le(limit), outer);
         outputs! { total }
     }),
-    // The trip count of the inner loop is the index of the outer loop.
+    // The trip count of the inner loop is the loop variable of the outer loop.
     &program(&["triangular_loop"], ["xs", "w"], |[xs, w]| {
         let s = fori_loop(1, 5, w.zeros_like(), |i, s| {
             let d = fori_loop(0, i, xs.take(0, i), |j, d| (d + xs.take(0, j) * w).sin());

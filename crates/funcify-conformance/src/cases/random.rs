@@ -14,8 +14,8 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds a case that expects the outputs `outputs`, keyed by name. The relative tolerance is 1e-12 for f64, 1e-6 for
-/// f32, and 0 for other types.
+/// Builds a case whose program must return `outputs`, given as pairs of a name and a tensor. The relative tolerance is
+/// 1e-12 for f64, 1e-6 for f32, and 0 for other types.
 fn gives<T: Tree, const N: usize, const M: usize>(
     name: &str,
     program: impl FnOnce(&Builder) -> T,

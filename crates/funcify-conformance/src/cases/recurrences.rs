@@ -1,5 +1,5 @@
-//! Builds common recurrences for cases with taps, from a sequence, a state or a buffer, and a step function. Callers
-//! set the options, such as the number of steps, on the `Recurrence` that they pass.
+//! Builds common recurrences from a step function and a sequence, a state or a buffer, for cases with taps. Callers set
+//! the options, such as the number of steps, on the `Recurrence` that they pass.
 
 use funcify::{Recurrence, Tree, Value};
 
@@ -14,8 +14,8 @@ pub(super) fn stencil<Y: Tree, const N: usize>(
     loop_.run(|at| step(at.read(&rows))).ys
 }
 
-/// Runs a loop without inputs. Each step maps the rows of the state at the taps to the next row of the state. Returns
-/// the trace.
+/// Runs a loop without sequences. Each step maps the rows of the state at the taps to the next row of the state.
+/// Returns the trace.
 pub(super) fn state<const N: usize>(
     loop_: &mut Recurrence,
     init: Value,
@@ -35,7 +35,7 @@ pub(super) fn repeated(loop_: &mut Recurrence, init: Value, step: impl FnOnce(Va
     state(loop_, init.unsqueeze(0), [-1], |[old]| step(old))
 }
 
-/// Runs a loop with an input. Each step maps a row of `xs`, and the rows of the state at the taps, to the next row of
+/// Runs a loop over a sequence. Each step maps a row of `xs`, and the rows of the state at the taps, to the next row of
 /// the state. Returns the trace.
 pub(super) fn driven<const N: usize>(
     loop_: &mut Recurrence,

@@ -91,7 +91,8 @@ pub(super) const PROGRAMS: Programs = &[
         let (p, q) = done.ys;
         outputs! { p, q }
     }),
-    // Sequences with and without taps, a sit-sot, a mit-sot, an integer sit-sot, two nit-sots, and a captured matrix.
+    // The loop has sequences with and without taps, a sit-sot, a mit-sot, an integer sit-sot, two nit-sots, and a
+    // captured matrix.
     &program(&["all_kinds", "all_kinds_f64"], ["s0", "m0", "u", "v", "w", "k0"], |[s0, m0, u, v, w, k0]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [-1, 0, 1]);

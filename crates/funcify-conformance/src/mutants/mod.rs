@@ -18,7 +18,7 @@ pub use probe::{MEMORY_BUDGET, Reached, probe, set_up};
 use crate::arbitrary::{Choices, Sample, splitmix64};
 use crate::suite::all_cases;
 
-/// The texts to mutate, in two groups: programs with bodies, and programs without.
+/// The texts to mutate, in two groups: programs with bodies and programs without bodies.
 pub struct Corpus {
     groups: [Vec<String>; 2],
 }
@@ -46,7 +46,7 @@ const MAX_TEXT_LENGTH: usize = 4000;
 const RANDOM_PROGRAMS: u64 = 150;
 
 impl Corpus {
-    /// Collects the programs of the suite, programs that failed in the past, and some random programs.
+    /// Collects the programs of the suite, programs that caused failures in the past, and some random programs.
     pub fn new() -> Result<Corpus, String> {
         let cases = all_cases()?.into_iter().map(|case| case.graph.to_string());
         let random = (0..RANDOM_PROGRAMS).filter_map(|seed| Sample::new(&mut Choices::seeded(splitmix64(seed))).ok());
@@ -62,7 +62,7 @@ impl Corpus {
         Ok(Corpus { groups })
     }
 
-    /// Writes each text to its own file, as the initial corpus of libFuzzer.
+    /// Writes each text to its own file in `folder`, as the initial corpus of libFuzzer.
     pub fn save(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
         self.texts().enumerate().try_for_each(|(index, text)| std::fs::write(folder.join(format!("{index}.fir")), text))

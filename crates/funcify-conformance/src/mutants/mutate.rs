@@ -129,7 +129,7 @@ fn block_end(lines: &[&str], start: usize) -> usize {
 }
 
 /// Removes or copies an equation with its body, inserts an equation from `other`, or repeats a line up to 80 times and
-/// appends the same number of closing braces, which creates deeply nested bodies if the line opens one.
+/// appends the same number of closing braces. Repeating a line that opens a body creates deeply nested bodies.
 fn mutate_lines(choices: &mut Unstructured<'_>, text: &str, other: &str) -> Result<String> {
     let mut all: Vec<&str> = text.lines().collect();
     let others: Vec<&str> = other.lines().collect();

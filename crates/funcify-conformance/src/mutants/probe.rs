@@ -36,7 +36,7 @@ pub const MEMORY_BUDGET: u64 = 64 << 20;
 /// The time limit of a run.
 const TIME_LIMIT: Duration = Duration::from_millis(100);
 
-/// The maximum number of ops of a program that is differentiated and batched.
+/// The maximum number of ops in a program. Larger programs are not differentiated or batched.
 const MAX_OPS: usize = 150;
 
 /// The maximum total number of elements in the arguments of a program.
@@ -183,8 +183,8 @@ fn exact_rules() -> RewriteOptions {
     reordering.fold(RewriteOptions::new(), |rewrites, rule| rewrites.without(rule.name))
 }
 
-/// Returns whether a backend may fail with this error although the reference evaluator runs the program, because the
-/// error reports a limit that the reference evaluator does not have.
+/// Returns whether the error reports a limit that the reference evaluator does not have. The backend may then reject a
+/// program that the reference evaluator runs.
 fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
     let is_unrolled = strategy == LoopStrategy::Unroll;
     match error {

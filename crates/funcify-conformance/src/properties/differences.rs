@@ -62,7 +62,7 @@ impl Subject<'_> {
             let values = [at(step), at(-step), at(step / 2.0), at(-step / 2.0)];
             let [Some(up), Some(down), Some(half_up), Some(half_down)] = values else { continue };
             let (whole, half) = ((up - down) / (2.0 * step), (half_up - half_down) / step);
-            // Applies Richardson extrapolation to the central differences.
+            // Apply Richardson extrapolation to the central differences.
             let derivative = (4.0 * half - whole) / 3.0;
             if (derivative - expected).abs() <= DIFFERENCE_TOLERANCE * (scale + derivative.abs()) {
                 return Difference::Agrees;

@@ -64,7 +64,8 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Evaluates the lanes one at a time. Returns the results of all lanes for each output.
+    /// Evaluates the lanes one at a time. Returns the results of all lanes for each output, or an error if an output
+    /// has different shapes in different lanes.
     fn evaluate_one_by_one(
         &self,
         property: &'static str,

@@ -68,13 +68,13 @@ const DEVICE_TOLERANCE: f64 = 1e-8;
 /// The tolerance for finite differences, relative to the magnitude of the summed terms.
 const DIFFERENCE_TOLERANCE: f64 = 1e-5;
 
-/// Checks all properties of a program.
+/// Checks all properties of a program. Returns the number of comparisons, or the first violation.
 pub fn check(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject::new(program)?)
 }
 
-/// Like [`check`], but runs the slow checks only for a sample of programs, so that more programs can be checked in the
-/// same time.
+/// Checks a program like [`check`], but runs the slow checks only for a sample of programs, to cover more programs in
+/// the same time.
 ///
 /// The values, text, execution modes, lanes, and first derivatives (forward and reverse) are checked for every program.
 /// Each gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the
@@ -102,7 +102,7 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
     Ok(tally)
 }
 
-/// A program, with the inputs of the program and of its derivatives, keyed by name.
+/// A program under test, with the inputs of the program and of its derivatives, keyed by name.
 #[derive(Clone)]
 struct Subject<'a> {
     program: &'a TestProgram,
@@ -276,7 +276,7 @@ fn check_modes(
             LoopStrategy::Compiled => "compiled",
             LoopStrategy::Auto | LoopStrategy::Native => "native",
         };
-        // Half of the programs run as written, and half rewritten.
+        // Rewrite the programs with even seeds, and run the others as written.
         let rewrites = subject.program.seed.is_multiple_of(2).then(RewriteOptions::new);
         let compile = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
@@ -315,7 +315,7 @@ fn check_equal(
     Ok(())
 }
 
-/// Checks the derivatives of a program and, for some programs, recursively the derivatives of its gradient or of its
+/// Checks the derivatives of a program. For some programs, recursively checks the derivatives of the gradient or of the
 /// forward-mode derivative.
 fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
     let graph = subject.graph.clone();
@@ -389,8 +389,8 @@ fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) 
     Ok(())
 }
 
-/// Checks the gradient of a program with nonlinear derivative rules, which forward mode rejects. Then checks all
-/// properties of the gradient's own derivatives.
+/// Checks the gradient of a program with nonlinear derivative rules, which forward mode rejects. Then checks the
+/// derivatives of the gradient.
 fn check_gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     if !subject.is_differentiable() {
         return Ok(());

@@ -1,6 +1,6 @@
-//! Checks that a program with loops and branches has the same derivatives as its straight-line program, which contains
-//! only the ops that run. Covers several orders, forward and reverse mode, every checkpoint policy, and custom
-//! derivative rules.
+//! Checks that a program with loops and branches has the same derivatives as its straight-line form, which contains
+//! only the ops that run. Covers derivatives of several orders, forward and reverse mode, every checkpoint policy, and
+//! custom derivative rules.
 
 use funcify::graph::Node;
 use funcify::ops::{Op, OpRules};
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::arbitrary::Rules;
 
-/// The maximum number of ops of a straight-line program. Third derivatives have about a hundred times as many ops.
+/// The maximum number of ops in a straight-line program that is differentiated. Its third derivatives have about a
+/// hundred times as many ops.
 const MAX_OPS: usize = 150;
 
 /// Compares the results and derivatives of a program with those of its straight-line form.
@@ -38,7 +39,7 @@ pub(super) fn check_straight_line(subject: &Subject<'_>, tally: &mut Tally) -> C
     check_derivatives(&mut subject, &graph, &straight, 1, tally)
 }
 
-/// Compares the derivatives of two forms of the same program.
+/// Compares the derivatives of a program with those of its straight-line form.
 fn check_derivatives(
     subject: &mut Subject<'_>,
     graph: &Graph,
@@ -89,7 +90,8 @@ fn check_derivatives(
     let tolerance = if subject.program.is_exact { 10.0 * REORDERING_TOLERANCE } else { 1e-2 };
     check_equal(property, &of_graph, &found, &expected, tolerance)?;
     tally.count(property);
-    // If custom rules do not compute true derivatives, no other check covers second derivatives.
+    // Always check second derivatives if custom rules do not compute true derivatives, because no other check covers
+    // this case.
     let has_rules = subject.program.rules != Rules::Derivatives;
     let is_next = match level {
         1 => subject.below(3) == 0 || has_rules,

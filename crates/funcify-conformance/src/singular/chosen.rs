@@ -5,7 +5,7 @@ use funcify::DType;
 
 use super::FLOATS;
 
-/// The derivatives defined for some functions at points where no true derivative exists.
+/// The derivatives that funcify defines for some functions at points where no true derivative exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen {
     /// The names of the functions that share these derivatives.
@@ -20,9 +20,9 @@ pub struct Chosen {
 /// The points of a table entry.
 #[derive(Clone, Copy, Debug)]
 pub enum At {
-    /// These numbers, for a function of one operand. `0.0` and `-0.0` are different points.
+    /// Points of a function of one operand. `0.0` and `-0.0` are different points.
     Numbers(&'static [f64]),
-    /// These points, each with one number per operand.
+    /// Points of a function of several operands, each with one number per operand.
     Points(&'static [&'static [f64]]),
     /// All points whose operands are equal.
     Equal,
@@ -33,7 +33,7 @@ pub enum At {
 pub struct Defined {
     /// The name of the function.
     pub function: &'static str,
-    /// The index of the differentiated operand, for each differentiation in turn.
+    /// The indices of the operands with respect to which the function is differentiated, in order.
     pub by: &'static [usize],
     /// The float types that can represent the points and the derivatives.
     pub dtypes: &'static [DType],

@@ -1,8 +1,9 @@
-//! Elementwise functions at their singular points, and the values defined for derivatives that do not exist there.
+//! Lists elementwise functions to test at their singular points, and defines values for derivatives that do not exist
+//! there.
 //!
 //! The documentation of `funcify::ops` describes the same derivatives in words. `tests/singular.rs` searches all
-//! [`functions`] for points where a derivative is wrong, or where no derivative exists and the [`CHOSEN`] table has
-//! no entry. The cases `numerics/derivative_*` check each entry of the tables on every backend.
+//! [`functions`] for points where a derivative is wrong, or where no derivative exists and the [`CHOSEN`] table has no
+//! entry. The cases `numerics/derivative_*` check each entry of [`CHOSEN`] and [`DEFINED`] on every backend.
 
 mod chosen;
 
@@ -19,7 +20,7 @@ pub struct Elementwise {
     pub name: &'static str,
     /// The number of operands.
     pub operands: usize,
-    /// The operands that the search tries, all in the domain of the formula.
+    /// The numbers that `tests/singular.rs` tries as operands. The test skips those at which the formula is NaN.
     pub trial_operands: &'static [f64],
     formula: Formula,
 }

@@ -1,9 +1,10 @@
 //! Draws ops over more axes than a single instruction supports.
 //!
-//! Rules of the planner: axes that are adjacent in all operands merge into one. Two of the resulting axes become rows
-//! and lanes. The longest remaining axes become loops (`push`), nested at most three deep. An outermost loop needs an
-//! axis of size 4 or more, an inner loop one of size 33 or more. All other axes are unrolled. In a region that is split
-//! into columns, an axis becomes a loop only if its stride is a multiple of the row stride (`moves_by_units`).
+//! These programs exercise the following planner rules: Axes that are adjacent in all operands merge into one. Two of
+//! the resulting axes become rows and lanes. The longest remaining axes become loops (`push`), nested at most three
+//! deep. An axis becomes an outermost loop only if its size is at least 4, and an inner loop only if its size is at
+//! least 33. All other axes are unrolled. In a region that is split into columns, an axis becomes a loop only if its
+//! stride is a multiple of the row stride (`moves_by_units`).
 
 use funcify::{Value, concat, scan_with, select};
 
@@ -58,7 +59,7 @@ fn permute_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     if draft.one_in(3) { value.reverse(draft.below(4) as i64) } else { value }
 }
 
-/// Creates an input that has size 1 along some of the axes, and broadcasts it to the shape.
+/// Creates an input that has size 1 along some of the axes, and broadcasts it to `shape`.
 fn broadcast_input(draft: &Draft<'_, '_>, shape: &[usize]) -> Value {
     let kept = draft.below(1 << 4);
     let sizes: Vec<usize> = (0..4).map(|axis| if kept >> axis & 1 == 1 { shape[axis] } else { 1 }).collect();

@@ -1,4 +1,4 @@
-//! Runs many programs generated from seeds, on several subjects and in several threads.
+//! Generates many programs from seeds, and checks them on several subjects in parallel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -21,15 +21,15 @@ pub struct Campaign {
     pub shrink: usize,
     /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
-    /// The folder for programs with wrong results, which are written as text with their inputs. If `None`, no files are
+    /// The folder to which programs with wrong results are written, as text with their inputs. If `None`, no files are
     /// written.
     pub folder: Option<PathBuf>,
     /// A function that returns the transformations that were applied to the current thread's plans since the previous
-    /// call.
+    /// call. If `None`, [`Summary::fired`] stays empty.
     pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 
-/// The results of a family's programs.
+/// The combined results of checking a family's programs.
 #[derive(Default, Debug)]
 pub struct Summary {
     /// The number of programs that were built.
@@ -78,7 +78,7 @@ pub struct Wrong {
     pub fault: Fault,
 }
 
-/// Runs a campaign. Returns a summary for each family.
+/// Runs a campaign. Returns a summary for each family, keyed by the family's name.
 pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'static str, Summary> {
     let next = AtomicU64::new(campaign.seed);
     let all: Mutex<BTreeMap<&'static str, Summary>> = Mutex::default();

@@ -42,7 +42,7 @@ pub enum Stage {
     Gradient,
     /// The derivative of the gradient.
     Second,
-    /// The batched program, or its batched gradient.
+    /// The program or its gradient, batched.
     Lanes,
 }
 
@@ -58,7 +58,7 @@ impl Stage {
     }
 }
 
-/// A result that differs from the reference evaluator's result, an error, or a panic.
+/// A failure of a run: a result that differs from the reference evaluator's, an error, or a panic.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The stage that failed.
@@ -86,8 +86,8 @@ pub struct Outcome {
     pub declined: BTreeMap<String, usize>,
     /// The first fault of each subject.
     pub faults: Vec<Fault>,
-    /// Differences that rounding may explain: they do not occur with other arguments, or are within the rounding
-    /// error.
+    /// Differences that rounding may explain, because they do not recur with other arguments or do not exceed the
+    /// rounding error.
     pub explained_by_rounding: Vec<Fault>,
 }
 
@@ -302,7 +302,7 @@ impl SeededProgram<'_> {
         evaluate_run(stage, &derivative, &inputs)
     }
 
-    /// Differentiates the gradient again, without the outputs of the original program that `gradient` also returns.
+    /// Differentiates the gradient again, after removing the outputs of the original program from it.
     fn second_derivative(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();
@@ -341,7 +341,8 @@ fn evaluate_run(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTenso
     Ok(Run { stage, graph: graph.clone(), inputs: inputs.clone(), expected })
 }
 
-/// The maximum magnitude of a result. Programs with larger results amplify rounding errors too much.
+/// The maximum magnitude of a result. Programs with larger results are skipped, because they amplify rounding errors
+/// too much.
 const MAX_RESULT: f64 = 1e4;
 
 /// The tolerance for programs whose floats are all f64.

@@ -1,10 +1,10 @@
 //! Draws branches in loops, loops with an early exit, and loops in branches.
 //!
-//! Rules of the planner: both branches of a `cond` write their results to the same registers (`choice`). If the index
-//! of a `cond` or `switch` is static, or if there is only one branch, only the selected branch is planned. After a
-//! branch, the planner drops the branch's cache entries for packed and laid-out operands (`forget`). A loop with an
-//! early exit reserves rows for its maximum number of steps and counts the steps that run (`steps_until`). Cumulative
-//! reductions become loops.
+//! These programs exercise the following planner rules: Both branches of a `cond` write their results to the same
+//! registers (`choice`). If the index of a `cond` or `switch` is static, or if there is only one branch, only the
+//! selected branch is planned. After a branch, the planner drops the branch's cache entries for packed and laid-out
+//! operands (`forget`). A loop with an early exit reserves rows for its maximum number of steps and counts the steps
+//! that run (`steps_until`). Cumulative reductions become loops.
 
 use funcify::ops::ReduceKind;
 use funcify::{DType, Value, checkpoint, cond, constant, scan_until_with, scan_with, switch, while_loop_bounded};
@@ -62,7 +62,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, other, ys, product(draft, before, weights[0])]
 }
 
-/// Multiplies a value of any rank by a matrix.
+/// Multiplies a value by a matrix, or by the sum of the matrix if the value is a scalar.
 fn product(draft: &Draft<'_, '_>, value: Value, weight: Value) -> Value {
     match value.rank() {
         0 => value * weight.sum(..),

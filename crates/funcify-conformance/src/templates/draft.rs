@@ -1,5 +1,5 @@
-//! Builds a program from choices. Provides helpers that all families use: they create aliases of a value, read it, or
-//! convert it to another shape.
+//! Builds a program from choices. Provides the helpers that all families share, which create an alias of a value, read
+//! it, or convert it to another shape.
 
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
 use funcify::prelude::*;

@@ -1,8 +1,9 @@
 //! Draws loops whose steps select the next carry from computed elements, or compute it by comparing these elements.
 //!
-//! Rules of differentiation and of the planner: a backward loop reads a carry from its trace, but recomputes the
-//! elements (`readable_values`). A product followed by a sum may be rounded once in the forward loop and twice in the
-//! backward loop, or vice versa, so the recomputed elements may differ slightly from the carry.
+//! These loops exercise the following rules of differentiation and of the planner: A backward loop reads a carry from
+//! its trace, but recomputes the elements (`readable_values`). A product followed by a sum may be rounded once in the
+//! forward loop and twice in the backward loop, or vice versa, so the recomputed elements may differ slightly from the
+//! carry.
 
 use super::draft::Draft;
 use super::*;

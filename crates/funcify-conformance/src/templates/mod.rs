@@ -1,14 +1,15 @@
-//! Random programs that exercise the rules of the CPU engine's planner. For each transformation of a compiled loop,
-//! some programs just satisfy its condition, and others just violate it.
+//! Generates random programs that exercise the rules of the CPU engine's planner. For each transformation of a compiled
+//! loop, some programs barely meet the transformation's condition, and others narrowly miss it.
 //!
 //! These conditions depend on sizes and on the order of reads and writes. The programs therefore read values before,
 //! during and after the step that changes them: in the body, in a trace, after the loop and in other loops, directly
 //! and through aliases. Sizes are just below or above each threshold, loops run in both directions, and some programs
 //! combine two transformations. Each family documents the rules that it covers.
 //!
-//! A [`TemplateProgram`] is fully determined by its choices, so it can be reproduced and shrunk. `check` runs a
-//! program, its gradient, and sometimes a second derivative and a batched version on each subject, and compares the
-//! results with those of the reference evaluator. A [campaign](run_campaign) checks many programs.
+//! A [`TemplateProgram`] is fully determined by its choices and can therefore be reproduced and shrunk.
+//! [`check`](check()) runs a program, its gradient, and sometimes a second derivative and a batched version on each
+//! subject, and compares the results with those of the reference evaluator. A [campaign](run_campaign) checks many
+//! programs.
 
 mod axes;
 mod campaign;
@@ -140,7 +141,7 @@ fn hash(name: &str) -> u64 {
 /// replace some of the family's inputs.
 fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fills: &mut Vec<Fill>) -> Vec<Value> {
     let (outer, rows_of) = (1 + choices.below(3), choices.below(1 << 12));
-    // Builds the program once to record the inputs that the family requests, and discards it.
+    // Build the program once to record the inputs that the family requests, and discard it.
     let requested_inputs = RefCell::new(Vec::new());
     let mut dry = choices.clone();
     _ = Graph::build("dry", |builder| {
@@ -163,7 +164,7 @@ fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fi
         let (mut rows, mut fixed) = (rows.into_iter(), fixed.iter().copied());
         let next = |index: usize| if is_row(index) { rows.next() } else { fixed.next() };
         let mut given: Vec<Value> = (0..requested_inputs.len()).filter_map(next).collect();
-        // If the first value has the type of the outer carry, it must depend on this carry.
+        // Make the first value depend on the outer carry if both have the same dtype.
         if let Some(first) = given.first_mut().filter(|first| first.dtype() == dtype) {
             *first = *first + carry * 0.25;
         }

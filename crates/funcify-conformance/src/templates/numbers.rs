@@ -1,11 +1,11 @@
 //! Draws integers, booleans and narrow floats, which a plan stores in its own float type where possible.
 //!
-//! Rules of the planner: an integer is stored as a float only if its range proves that the plan's float type represents
-//! it exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds to a carry, the range of the
-//! carry grows with each step. Values that depend only on constants are evaluated when the plan is made
-//! (`static_value`), and a `take` with static indices becomes at most `MAX_COPIES` copies. Programs with random bits
-//! store integers in their own types. Floats narrower than the plan's float type are rounded after each op whose result
-//! they might not represent exactly (`round_result`, `may_round`).
+//! These programs exercise the following planner rules: An integer is stored as a float only if its range proves that
+//! the plan's float type represents it exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds
+//! to a carry, the range of the carry grows with each step. Values that depend only on constants are evaluated when the
+//! plan is made (`static_value`), and a `take` with static indices becomes at most `MAX_COPIES` copies. Programs with
+//! random bits store integers in their own types. Floats narrower than the plan's float type are rounded after each op
+//! whose result the narrower type might not represent exactly (`round_result`, `may_round`).
 
 use funcify::random;
 use funcify::{DType, HostTensor, Scalar, Value, concat, constant, iota, scan_with, select, while_loop_bounded};
@@ -181,8 +181,8 @@ pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, kept.cast(DType::F64), mask.cast(DType::F64), ys.0, ys.1, ys.2]
 }
 
-/// Draws random keys and random bits, which a plan stores as integers of their own type, and numbers computed from
-/// them.
+/// Draws random keys, random bits, and numbers computed from them. A plan stores the keys and the bits as integers of
+/// their own type.
 pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
     let steps = draft.pick(&[3, 2, 5]);
     let size = draft.pick(&[3, 1, 2, 8]);

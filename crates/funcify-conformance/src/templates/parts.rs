@@ -1,13 +1,14 @@
 //! Draws programs with an axis that the planner can divide among threads.
 //!
-//! Rules of the planner: an axis is divided into parts if its indices do not depend on each other (`ParallelAxis`). For
-//! a sum over this axis, each part computes a partial sum. Partial sums may be added, moved, carried, and scaled by
-//! values that are the same in all parts. The partial sums are combined at the end (`Share`, `initial_share`,
-//! `sum_shares`). A nonlinear op on a partial sum rules out the division of this axis. The axis becomes the innermost
-//! axis of loops if it has at least `min_lanes` indices, and if matrix products have at most `MAX_TERMS` terms
-//! (`innermost.rs`). A program is divided if its estimated time is at least `MIN_NS_FOR_THREADS`. In programs with
-//! matrix products, each part has at least `MIN_ROWS_PER_PART` rows. In other programs without batches of matrices, the
-//! values of a part have at most `MAX_ELEMENTS_PER_PART` elements where possible.
+//! These programs exercise the following planner rules: An axis is divided into parts if its indices do not depend on
+//! each other (`ParallelAxis`). For a sum over this axis, each part computes a partial sum. Partial sums may be added,
+//! moved, carried, and scaled by values that are the same in all parts. The partial sums are combined at the end
+//! (`Share`, `initial_share`, `sum_shares`). A nonlinear op on a partial sum prevents the planner from dividing the
+//! axis. The axis becomes the innermost axis of loops if it has at least `min_lanes` indices, and if matrix products
+//! have at most `MAX_TERMS` terms (`innermost.rs`). A program is divided if its estimated run time is at least
+//! `MIN_NS_FOR_THREADS`. In programs with matrix products, each part has at least `MIN_ROWS_PER_PART` rows. In programs
+//! with neither matrix products nor batches of matrices, each value has at most `MAX_ELEMENTS_PER_PART` elements per
+//! part where possible.
 
 use super::draft::{Draft, shape_from, sizes_of};
 use super::*;

@@ -1,11 +1,11 @@
 //! Draws traces that are stored in different memory locations and read in different ways.
 //!
-//! Rules of the planner: a step writes its result directly into the trace if the op can write to any memory location
-//! (`place`), even through a reshape or a transpose of the trace. A trace that is an output or part of a concatenation
-//! is written directly to the final location (`Joins`). A carry that is also a y is read from that y's trace, and the
-//! first step is planned separately (`carry`, `all_steps`). If only the steps of loops read a concatenation of two
-//! tensors, the tensors stay separate (`is_read_by_steps`, `ends_of_parts`). If a buffer is never read as a whole, only
-//! its last rows are kept (`rows`), at most `MAX_ROWS_AT_HAND`.
+//! These programs exercise the following planner rules: A step writes its result directly into the trace if the op can
+//! write to any memory location (`place`), even through a reshape or a transpose of the trace. A trace that is an
+//! output or part of a concatenation is written directly to its final location (`Joins`). A carry that is also a y is
+//! read from that y's trace, and the first step is planned separately (`carry`, `all_steps`). If only the steps of
+//! loops read a concatenation of two tensors, the tensors stay separate (`is_read_by_steps`, `ends_of_parts`). If a
+//! buffer is never read as a whole, only its last rows are kept, up to `MAX_ROWS_AT_HAND` of them (`rows`).
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
@@ -58,7 +58,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => trace.cumsum(0, draft.one_in(2)),
         };
         let value = match shape_of(value) {
-            // If the shape is unknown, the op was rejected, so the trace itself is used instead.
+            // An unknown shape means that the op was rejected. Use the trace itself in that case.
             Some(_) => value,
             None => trace,
         };

@@ -1,12 +1,12 @@
 //! Draws loops whose steps compute matrix products.
 //!
-//! Rules of the planner: a product is delayed until the planner knows what is added to it and which function is applied
-//! to the sum. The sum may consist of one initial value and up to `MAX_FACTORS` products (`sum`, `finish`). The operand
-//! that changes less often is packed, and the other one is read row by row (`factors`). A product with a vector becomes
-//! a sum of elementwise products if both operands change in each step (`emit_as_folds`). A reshape of a product is
-//! delayed with the product (`reshape`). An outer product is delayed until it is added to a value (`Outer`). Matrices
-//! that no step changes are packed once (`packed`). An elementwise product is delayed until a sum, a difference, an
-//! exponential or a reduction uses it (`ElementProduct`).
+//! These loops exercise the following planner rules: A product is delayed until the planner knows which terms are added
+//! to it and which function is applied to the sum. The sum may consist of one initial value and up to `MAX_FACTORS`
+//! products (`sum`, `finish`). The operand that changes less often is packed, and the other one is read row by row
+//! (`factors`). A matrix-vector product becomes a sum of elementwise products if both operands change in each step
+//! (`emit_as_folds`). A reshape of a product is delayed with the product (`reshape`). An outer product is delayed until
+//! it is added to a value (`Outer`). Matrices that no step changes are packed once (`packed`). An elementwise product
+//! is delayed until a sum, a difference, an exponential or a reduction uses it (`ElementProduct`).
 
 use funcify::{Value, cond, scan_with};
 
@@ -71,7 +71,7 @@ pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
     [vec![last.0, last.1], ys].concat()
 }
 
-/// Draws elementwise products that are delayed, and batched matrix products.
+/// Draws elementwise products that the planner may delay, and batched matrix products.
 pub(super) fn terms(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 9] = [&[3], &[2, 3], &[], &[8], &[2, 2, 3], &[65], &[64, 2], &[4, 9], &[1, 5]];
     let shape = draft.pick(&SHAPES);

@@ -66,8 +66,8 @@ fn expected_in_f64(
 }
 
 /// Returns the expected outputs, with tolerances based on the effect of changing the inputs. For a tolerance up to
-/// `MAX_SINGLE_CHANGE`, one change with that effect is enough. A larger tolerance requires that every change has a
-/// large effect. Returns `None` if the program fails with changed inputs.
+/// `MAX_SINGLE_CHANGE`, one change with that effect is enough. A larger tolerance requires every change to have at
+/// least that effect. Returns `None` if the program fails with changed inputs.
 fn expected_after_perturbation(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,

@@ -1,11 +1,11 @@
 //! Draws loops with carries.
 //!
-//! Rules of the planner: an elementwise op may overwrite a carry with its next value if this is the only use of the
-//! carry (`Scope::state`, `emit_elementwise`). `dynamic_update` and `scatter` write to the carry in place
-//! (`state_or_copy`). Once nothing reads a carry any more, its memory is reused for its next value (`free_state`). An
-//! outer product is added to the carry in place, immediately or at the end of a strip of steps (`sink`). A carry that
-//! is also a row of a trace stays in the trace (`carry`). At the end of a step, before carries are moved, the planner
-//! copies each value that a move would overwrite too early (`emit_moves`).
+//! These loops exercise the following planner rules: An elementwise op may overwrite a carry with its next value if
+//! this is the only use of the carry (`Scope::state`, `emit_elementwise`). `dynamic_update` and `scatter` write to the
+//! carry in place (`state_or_copy`). Once nothing reads a carry any more, its memory is reused for its next value
+//! (`free_state`). An outer product is added to the carry in place, immediately or at the end of a strip of steps
+//! (`sink`). A carry that is also a row of a trace stays in the trace (`carry`). At the end of a step, before carries
+//! are moved, the planner copies each value that a move would overwrite too early (`emit_moves`).
 
 use std::cell::RefCell;
 
@@ -50,10 +50,10 @@ pub(super) fn any(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// Draws loops with small carries and up to 200 steps, which the engine compiles to register code and to machine code.
 ///
-/// Rules of `body/registers/lower.rs`: values at a fixed address stay in a register (`resident`), values whose
-/// address changes in each step are loaded once (`loaded`), and a copy to a changing address needs no register
-/// (`write`). Reductions and products are unrolled in loops of at least `MIN_ITERATIONS` steps, if the loop writes at
-/// most `MAX_WRITTEN_VECTORS` vectors.
+/// These loops exercise the following rules of `body/registers/lower.rs`: Values at a fixed address stay in a register
+/// (`resident`), values whose address changes in each step are loaded once per step (`loaded`), and a copy to a
+/// changing address needs no register (`write`). Reductions and products are unrolled in loops of at least
+/// `MIN_ITERATIONS` steps, if the loop writes at most `MAX_WRITTEN_VECTORS` vectors.
 pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 8] = [&[1], &[], &[2], &[3], &[1, 1], &[1, 2], &[8], &[11]];
     const UPDATES: Updates =
@@ -85,7 +85,7 @@ fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Upda
     let starts: Vec<Value> = shapes.iter().map(|shape| draft.input(shape)).collect();
     let all: Vec<Value> = shapes.iter().map(|shape| draft.input(&[&[steps], *shape].concat())).collect();
     let fixed: Vec<Value> = (0..1 + draft.below(2)).map(|_| draft.input(shapes[draft.below(shapes.len())])).collect();
-    // Several carries may start as the same tensor.
+    // Several carries may start from the same tensor.
     let shared = draft.one_in(4);
     let starts: Vec<Value> = (0..starts.len())
         .map(|index| if shared && shapes[index] == shapes[0] { starts[0] } else { starts[index] })

@@ -1,5 +1,5 @@
-//! Draws the step of a loop. Each carry is read before, by and after the op that computes its next value, both directly
-//! and through aliases. The readers are other ops of the step, a trace, and the next values of other carries.
+//! Draws the step of a loop. Each carry may be read before, by and after the op that computes its next value, directly
+//! or through an alias. It may also be returned in a trace, or become the next value of another carry.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
@@ -182,7 +182,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
     }
 }
 
-/// Picks a value with `size` elements among the carries, the rows and the computed values. If none has this size,
+/// Picks a value with `size` elements from the carries, the rows and the computed values. If none has this size,
 /// converts a row to a vector of this size.
 fn outer_operand(draft: &Draft<'_, '_>, size: usize, states: &[Value], rows: &[Value], pool: &[Value]) -> Value {
     let fits = |value: &&Value| shape_of(**value).is_some_and(|shape| shape.iter().product::<usize>() == size);

@@ -1,11 +1,11 @@
 //! Draws loops whose steps add outer products to a carry.
 //!
-//! Rules of the planner: if a step only adds an outer product to a carry, and nothing else reads the carry, the
-//! additions are delayed to the end of a strip of steps (`sink`, `close_strips`). If the rows that hold the two vectors
-//! stay unchanged until then, the planner reads the vectors from these rows. Otherwise, it copies the vectors for the
-//! strip, each view once (`copy_for_strip`). Rows of full buffers change, so they are always copied. A strip has at
-//! most `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the last strip has the remaining steps. Sums in a
-//! narrower float type are rounded in each step.
+//! These loops exercise the following planner rules: If a step only adds an outer product to a carry, and nothing else
+//! reads the carry, the additions are delayed until the end of a strip of steps (`sink`, `close_strips`). If the rows
+//! that hold the two vectors stay unchanged until then, the planner reads the vectors from these rows. Otherwise, it
+//! copies the vectors for the strip, each view only once (`copy_for_strip`). Rows of full buffers change, so they are
+//! always copied. A strip has at most `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the last strip
+//! consists of the remaining steps. Sums whose float type is narrower than the plan's are rounded in each step.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
@@ -50,7 +50,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         let mut next_sums = Vec::new();
         let half = sums.len() / 2;
         let mut add = |sum: Value, lefts: &[Value], rights: &[Value]| {
-            // The same vector is often used twice, but must be copied for the strip only once.
+            // Often use the same two vectors, because the planner must copy each of them for the strip only once.
             let (left, right) = match draft.below(4) {
                 0..=2 => (lefts[0], rights[1]),
                 _ => (lefts[draft.below(lefts.len())], rights[draft.below(rights.len())]),
@@ -110,9 +110,9 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// Draws loops that copy small carries to rows of a trace. The next values of the carries may use slices of these rows.
 ///
-/// Rules of `body/registers/lower.rs`: a copy to an address that changes in each step needs no register of its own. A
-/// loaded or copied value is read from its register until the register, or the row in memory that holds the value, is
-/// overwritten (`write`, `read`).
+/// These loops exercise the following rules of `body/registers/lower.rs`: A copy to an address that changes in each
+/// step needs no register of its own. A loaded or copied value is read from its register until the register, or the row
+/// in memory that holds the value, is overwritten (`write`, `read`).
 pub(super) fn copies(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&[1, 2, 3, 8]);
     let steps = draft.pick(&[4, 5, 3, 8, 40, 200]);

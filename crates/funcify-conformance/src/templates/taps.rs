@@ -1,9 +1,9 @@
-//! Draws buffers with taps.
+//! Draws loops whose steps read buffers through taps.
 //!
-//! Rules of the planner: if a buffer is never read as a whole, only its last rows are kept, at most
-//! `MAX_ROWS_AT_HAND`, and each step shifts them by one (`AtHand`). Rows of a full buffer are written at the end
-//! of a step, and are copied for a strip (`copy_for_strip`). A loop with a single op that combines a row with the
-//! previous result becomes one instruction (`recurrence`), if the op's other operands are in another memory region.
+//! These loops exercise the following planner rules: If a buffer is never read as a whole, only its last rows are kept,
+//! up to `MAX_ROWS_AT_HAND` of them, and each step shifts them by one (`AtHand`). Rows of a full buffer are written at
+//! the end of a step, and are copied for a strip (`copy_for_strip`). A loop with a single op that combines a row with
+//! the previous result becomes one instruction (`recurrence`), if the op's other operands are in another memory region.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::draft::{Draft, shape_of};
 
 const SHAPES: [&[usize]; 6] = [&[3], &[], &[2, 2], &[1], &[8], &[2, 3]];
 
-/// Draws recurrences with states that have two taps, and with full buffers.
+/// Draws recurrences with two-tap states and with full buffers.
 pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.pick(&SHAPES);
     let steps = draft.steps().clamp(1, 70);

@@ -106,7 +106,7 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     TestProgram { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
-/// Checks several programs that apply the op with error `off`. Returns the properties that these programs violate, and
+/// Checks several programs that apply the op with error `off`. Returns the properties that these programs violate, plus
 /// `none` if some program violates no property.
 fn failed_properties_of(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {

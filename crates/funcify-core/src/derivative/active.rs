@@ -34,8 +34,8 @@ pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, us
 }
 
 impl Op {
-    /// Returns the op for the forward pass of a derivative with respect to the operands in `wrt`. In the bodies of
-    /// the op, each active call to a function with a custom reverse rule is replaced with the nodes of the rule's
+    /// Returns the op to run in the forward pass of a derivative with respect to the operands in `wrt`. In the bodies
+    /// of the op, each active call to a function with a custom reverse rule is replaced with the nodes of the rule's
     /// `forward`. A second derivative therefore differentiates these nodes instead of applying the rule again.
     pub(crate) fn with_forward_rules(&self, wrt: &[bool]) -> Result<Op, Failed> {
         let bodies = self.bodies();
@@ -74,8 +74,8 @@ fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     Ok(closed.graph)
 }
 
-/// Adds the live nodes of a graph to the open graph, with the nodes of `forward` in place of each active call to a
-/// function with a custom reverse rule. Returns the outputs.
+/// Adds the live nodes of a graph to the open graph. Replaces each active call to a function with a custom reverse rule
+/// with the nodes of the rule's `forward`. Returns the outputs.
 fn run_forward(graph: &Graph, inputs: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
     let active = active_values(graph, wrt);

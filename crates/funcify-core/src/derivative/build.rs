@@ -79,7 +79,7 @@ impl GradOptions {
         self
     }
 
-    /// Selects the output that is used as the loss if a graph has several outputs.
+    /// Selects the output to use as the loss of a graph with several outputs.
     pub fn of(mut self, output: &str) -> Self {
         self.of = Some(output.to_string());
         self
@@ -284,7 +284,7 @@ pub(super) fn check_float(at: &Place, name: &str, value: Value) {
     }
 }
 
-/// Checks that there is one cotangent for each result, of the same type.
+/// Checks that each result has one cotangent, with the type of the result.
 fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
     if results.len() != given.len() {
         let (expected, found) = (format!("{} leaves", results.len()), format!("{} leaves", given.len()));
@@ -338,7 +338,7 @@ pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, 
     (tree::rebuild(&ys, &values), tree::rebuild(&ys, &tangents))
 }
 
-/// Checks that there is one tangent for each leaf, of the same type.
+/// Checks that each leaf has one tangent, with the type of the leaf.
 pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &[(String, Value)]) {
     if leaves.len() != tangents.len() {
         let (expected, found) = (format!("{} leaves", leaves.len()), format!("{} leaves", tangents.len()));
@@ -363,7 +363,7 @@ fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result
     Ok((values, tangents))
 }
 
-/// Computes the Hessian-vector product: the derivative of the gradient of `loss` along `vs`. Does not build the
+/// Computes the Hessian-vector product: the derivative of the gradient of `loss` along `vs`, without building the
 /// Hessian.
 ///
 /// ```

@@ -116,7 +116,7 @@ impl Graph {
     /// `y` of a float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
     /// If the size of an axis of `y` is known only after a loop has run, that axis of `ct_y` has a symbolic size of its
-    /// own. It must be at least as long as the axis of `y`; the excess elements are ignored.
+    /// own. The axis of `ct_y` must be at least as long as the axis of `y`; its excess elements are ignored.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

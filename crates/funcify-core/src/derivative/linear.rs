@@ -1,12 +1,13 @@
 //! Transposes programs that are linear in some of their inputs.
 //!
 //! Applying reverse mode to a linear program yields its transpose, which does not depend on the values of the linear
-//! inputs. While the transpose is traced, these inputs are therefore parameters without values. If a node of the
-//! finished transpose uses one of them, the derivative depends on its value, and the program is not linear.
+//! inputs. While the transpose is traced, placeholder parameters therefore stand for these inputs. If a node of the
+//! finished transpose uses a placeholder, the derivative depends on the value of that input, and the program is not
+//! linear.
 
 use super::*;
 
-/// The transpose of a graph with respect to some of its inputs, the linear ones.
+/// The transpose of a graph with respect to some of its inputs, called the linear inputs.
 pub(super) struct Transpose {
     /// The transposed graph. Its inputs are the `params` of [`Transpose::of`], followed by the values that it captures
     /// from the enclosing graph (`captures`).

@@ -1,10 +1,10 @@
 //! Linearisation: computes a function at a point, and its derivative at that point as a linear function that can be
 //! applied many times.
 //!
-//! Reverse mode saves residuals for its backward pass, which is linear in the cotangents. The transpose of the
-//! backward pass therefore maps tangents to tangents. It needs only the residuals, and does not run the function
-//! again. Nodes of the transpose that do not depend on the tangents are computed only once. (JAX partially evaluates
-//! forward mode instead; that would require splitting loops.)
+//! Reverse mode saves residuals for its backward pass, which is linear in the cotangents. The transpose of the backward
+//! pass therefore maps tangents to tangents. It needs only the residuals, and does not run the function again. Nodes of
+//! the transpose that do not depend on the tangents are computed only once. (JAX partially evaluates forward mode
+//! instead, which would require splitting loops.)
 
 use std::collections::BTreeSet;
 
@@ -112,9 +112,9 @@ impl Split {
         graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
         let values = emit_marked_nodes(values, &graph, &once)?;
         let mut results = saved.iter().map(|id| values.value(*id)).collect::<Result<Vec<Value>>>()?;
-        // For each size that a loop binds and the derivative uses, saves a vector of that length, so that the loop is
-        // not removed as dead code. If the derivative is a separate graph, saves such a vector for every size that
-        // the derivative uses, except the sizes in the types of the tangents.
+        // For each size that a loop binds and the derivative uses, save a vector of that length, so that the loop is
+        // not removed as dead code. If the derivative is a separate graph, save such a vector for every size that the
+        // derivative uses, except the sizes in the types of the tangents.
         let sizes = sizes(&graph, tangents, &per_tangent);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
         results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));

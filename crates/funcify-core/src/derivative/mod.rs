@@ -176,8 +176,7 @@ impl VjpContext<'_> {
         of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
-    /// Returns a list with `None` for each operand, which is the result of the reverse rule of an op that blocks
-    /// cotangents.
+    /// Returns `None` for each operand, for use in the reverse rule of an op that blocks cotangents.
     pub fn no_cotangents(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }

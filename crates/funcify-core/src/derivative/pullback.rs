@@ -1,9 +1,9 @@
 //! Reverse mode as two programs: one that runs before the cotangents are known, and one that runs afterwards.
 //!
 //! A tensor library's own autodiff calls the backward pass later than the forward pass, if at all. [`Graph::vjp`]
-//! returns both passes as a single graph; this module splits it where the cotangents enter. The forward pass saves the
-//! values that the backward pass needs, except the results of layout ops, such as a broadcast or a reshape, which the
-//! backward pass recomputes.
+//! returns both passes as a single graph; this module splits that graph where the cotangents enter. The forward pass
+//! saves the values that the backward pass needs, except the results of layout ops, such as a broadcast or a reshape,
+//! which the backward pass recomputes.
 
 use std::collections::BTreeSet;
 
@@ -75,8 +75,8 @@ impl Graph {
 
 impl Pullback {
     /// Returns an equivalent pullback whose residuals have different layouts. For each output of the forward pass,
-    /// `innermost` holds the axis to move to the last position, or `None` to keep the layout. The first `outputs` of
-    /// these outputs are those of the original graph, and always keep their layout.
+    /// `innermost` holds the axis to move to the last position, or `None` to keep the layout. The first `outputs`
+    /// entries are for the outputs of the original graph, which always keep their layout.
     #[doc(hidden)]
     pub fn with_layouts(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {

@@ -1,5 +1,5 @@
-//! Tests every rule against central differences and forward mode against reverse mode, and checks that invalid programs
-//! are rejected.
+//! Tests every derivative rule by comparing reverse mode with central differences and with forward mode. Also checks
+//! that invalid programs are rejected.
 
 use crate::error::{Place, Site};
 use crate::ops::scan::Scan;
@@ -36,8 +36,8 @@ fn elementwise_ops_of_two_operands() {
     Binary::ALL.iter().for_each(|op| check_inside(op, &operands));
 }
 
-/// Checks the derivatives of an elementwise op at the operands for which its result is finite. Skips ops that do not
-/// accept floats.
+/// Checks the derivatives of an elementwise op at each entry of `operands` for which the result is finite. Skips ops
+/// that do not accept floats.
 fn check_inside<const N: usize>(op: &impl OpRules, operands: &[[HostTensor; N]]) {
     let name = op.name();
     if op.infer(&Place::new(name, Site::Unknown), &operands[0].each_ref().map(HostTensor::ty)).is_err() {
@@ -99,7 +99,7 @@ fn indexing() {
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
     // The updates multiply one element by one zero, and another element by two zeros. A third element is itself zero.
-    // The second call of `check_derivative` has no updates.
+    // The second call to `check_derivative` passes no updates.
     let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
@@ -162,7 +162,7 @@ fn disconnected_is_reported() {
     refused(program, "Disconnected", "leaf `x_1` is disconnected");
     let graph = Graph::build("graph", |g| g.input("x", "f32[2]").sum(0) + g.input("w", "f32[]").floor());
     let graph = graph.unwrap();
-    // The derivative of `floor` is zero, but `w` is not disconnected.
+    // The derivative of `floor` is zero, but `floor` does not disconnect `w` from the result.
     assert!(graph.grad(["x", "w"], GradOptions::new()).is_ok());
     let constant = Graph::build("constant", |g| g.input("x", "f32[2]").gt(0.0).cast(crate::DType::F32).sum(0)).unwrap();
     is_refused(constant.grad("x", GradOptions::new()), "Disconnected", "input `x`");
@@ -178,7 +178,7 @@ fn cotangents_have_the_types_of_the_results() {
     refused(program, "Type", "the tangent of leaf `x`");
 }
 
-/// Returns the only reverse scan of a graph.
+/// Returns the backward loop of a derivative, which is its only reverse scan.
 fn backward(graph: &Graph) -> Scan {
     let scans = graph.nodes().iter().filter_map(|node| match &node.op {
         Op::Scan(scan) if scan.reverse => Some(scan.clone()),
@@ -189,8 +189,8 @@ fn backward(graph: &Graph) -> Scan {
     scans.into_iter().next().unwrap()
 }
 
-/// Checks that a buffer of the backward loop has the given taps. They follow PyTensor's convention, which counts in the
-/// opposite direction: the tap for an offset in the buffer is `origin - offset`.
+/// Checks that a buffer of the backward loop has the taps `reads` and `writes`. These follow PyTensor's convention,
+/// which counts in the opposite direction: an offset in the buffer corresponds to the tap `origin - offset`.
 #[track_caller]
 fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64], writes: &[i64]) {
     let forward = Graph::build("forward", program).unwrap();
@@ -319,8 +319,8 @@ fn policies_change_no_value() {
     }
 }
 
-/// Checks that a checkpoint does not change the gradient, and that the backward pass contains the body of the
-/// checkpoint.
+/// Checks that a checkpoint does not change the gradient, and that both the forward pass and the backward pass run its
+/// body.
 #[test]
 fn a_checkpoint_is_computed_again() {
     let program = |is_region: bool| {
@@ -339,7 +339,7 @@ fn a_checkpoint_is_computed_again() {
     assert_eq!(regions, 2, "forward and backward");
 }
 
-/// An op without derivative rules, defined through [`CustomOp`](crate::ops::CustomOp) as another crate would do.
+/// An op without derivative rules, defined through [`CustomOp`](crate::ops::CustomOp) like an op of another crate.
 #[derive(Debug)]
 struct Opaque;
 

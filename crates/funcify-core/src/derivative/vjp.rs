@@ -1,4 +1,5 @@
-//! The reverse sweep: adds a graph to the open graph, and then the cotangents of its inputs.
+//! Differentiates a graph in reverse mode: adds its nodes to the open graph, and then the ops that compute the
+//! cotangents of its inputs.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,7 @@ use super::active::active_values;
 use super::*;
 use crate::graph::tracer::keep_name;
 
-/// A graph recorded in the open graph, with the data that the backward pass needs.
+/// A graph whose nodes were added to the open graph, with the data that the backward pass needs.
 pub(crate) struct Tape<'a> {
     graph: Cow<'a, Graph>,
     vjp_options: &'a VjpOptions,
@@ -20,7 +21,8 @@ pub(crate) struct Tape<'a> {
 }
 
 impl<'a> Tape<'a> {
-    /// Adds the live nodes of `graph` to the open graph. The tape can then compute cotangents of the inputs in `wrt`.
+    /// Adds the live nodes of `graph` to the open graph. The returned tape can compute the cotangents of the inputs in
+    /// `wrt`.
     pub(crate) fn record(
         graph: &'a Graph,
         inputs: &[Value],
@@ -59,7 +61,7 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Adds the live nodes to the open graph, except those whose results are all known.
+    /// Adds the live nodes to the open graph, except nodes whose results are all residuals.
     fn run(&mut self, inputs: &[Value]) -> Result<(), Failed> {
         let graph = self.graph.clone();
         for (input, value) in graph.inputs().iter().zip(inputs) {
@@ -85,7 +87,7 @@ impl<'a> Tape<'a> {
         Ok(())
     }
 
-    /// Adds one node to the open graph and returns its results.
+    /// Adds one node to the open graph, stores the data that its reverse rule needs, and returns its results.
     fn run_node(&mut self, index: usize, node: &Node, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         if !node.outputs.iter().any(|output| self.active[output.index()]) {
             return emit(node.op.clone(), operands);
@@ -104,7 +106,7 @@ impl<'a> Tape<'a> {
         Ok(forward.results)
     }
 
-    /// Returns the value in the open graph that corresponds to a value of the graph.
+    /// Returns the value in the open graph that corresponds to a value of the recorded graph.
     pub(crate) fn value(&self, id: ValueId) -> Result<Value, Failed> {
         let nothing = || self.graph.undefined_value_error(format!("value {}", id.index()));
         Ok(self.values[id.index()].ok_or_else(nothing)?)
@@ -114,7 +116,7 @@ impl<'a> Tape<'a> {
         ids.iter().map(|id| self.value(*id)).collect()
     }
 
-    /// Returns the values in the open graph that correspond to the outputs of the graph.
+    /// Returns the values in the open graph that correspond to the outputs of the recorded graph.
     pub(crate) fn outputs(&self) -> Result<Vec<Value>, Failed> {
         self.graph.outputs().iter().map(|output| self.value(output.value)).collect()
     }
@@ -125,7 +127,7 @@ impl<'a> Tape<'a> {
         self.pull_through(&self.active, cotangents)
     }
 
-    /// Like [`pull`](Tape::pull), but only for the inputs in `wrt`, a subset of those given to
+    /// Like [`pull`](Tape::pull), but only for the inputs in `wrt`, a subset of those passed to
     /// [`record`](Tape::record).
     pub(crate) fn pull_to(&self, wrt: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&active_values(&self.graph, wrt), cotangents)
@@ -176,7 +178,7 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// Returns, for each operand of a node, whether it is active and therefore needs a cotangent.
+/// Returns, for each operand of a node, `true` if it is active and therefore needs a cotangent.
 fn wrt(node: &Node, active: &[bool]) -> Vec<bool> {
     node.inputs.iter().map(|input| active[input.index()]).collect()
 }

@@ -5,12 +5,13 @@ use super::tracer::check;
 use super::*;
 
 impl Graph {
-    /// Inserts this graph into the program being traced and returns its outputs. `inputs` contains a value for each
-    /// input of the graph, in order.
+    /// Inserts this graph into the program being traced and returns its outputs. `inputs` contains one value per input
+    /// of the graph, in order.
     ///
-    /// The graph's symbols are bound to the sizes of the values. These sizes may contain symbols of the program: an
-    /// input of type `f32[N]` accepts an `f32[2*T]`. Dead nodes of the graph are left out. A graph can be applied
-    /// wherever an op can be added: in the body of a loop, under `vmap`, in a gradient.
+    /// The symbols of the graph are replaced with the corresponding sizes of the values. These sizes may contain
+    /// symbols of the surrounding program: an input of type `f32[N]` accepts an `f32[2*T]`. Dead nodes of the graph are
+    /// left out. A graph can be applied wherever an op can be added: in the body of a loop, under `vmap`, or in a
+    /// function that is differentiated.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -102,7 +103,7 @@ mod tests {
     use crate::error::Site;
     use crate::{DType, Dim, Error, GradOptions, Graph, HostTensor, Value, VmapOptions, evaluate, iota, scan};
 
-    /// Builds a graph with a loop over `N` rows. `N` also occurs in attributes and types.
+    /// Builds a graph with a loop over `N` rows. `N` also occurs in the attributes and result types of other ops.
     fn running() -> Graph {
         let graph = Graph::build("running", |g| {
             let (xs, a) = (g.input("xs", "f64[N]"), g.input("a", "f64[2*N]"));
@@ -142,7 +143,7 @@ mod tests {
         let of_row =
             evaluate(&sum.grad("xs", GradOptions::new()).unwrap(), &[row, ones.clone()]).unwrap()[0].to_f64_vec();
         // Row `i` of `xs` has weight 1 in partial sum `i + 1`, weight 1/2 in partial sum `i + 2`, and so on. The result
-        // contains each partial sum twice.
+        // contains each partial sum twice, which doubles the weights.
         assert_eq!(of_row, [3.0, 2.0, 0.0]);
         assert_eq!(evaluate(&gradient, &[rows, ones]).unwrap()[0].to_f64_vec(), [3.0, 2.0, 0.0, 3.0, 2.0, 0.0]);
     }

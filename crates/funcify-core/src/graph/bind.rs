@@ -68,7 +68,7 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
 
 /// The result of matching a dimension against its required size.
 pub(super) enum Match {
-    /// The dimension equals the size, possibly after a symbol was bound.
+    /// The dimension equals the size, possibly after its only unknown symbol was bound.
     Equal,
     /// The dimension differs from the size.
     Different,
@@ -83,7 +83,8 @@ pub(super) struct SizeMismatch {
 }
 
 /// Matches the dimensions of inputs against their required sizes. `step` matches one dimension, and binds the symbol
-/// that it determines. Undetermined dimensions are matched again, until a pass over them makes no progress.
+/// that it determines. Undetermined dimensions are matched again until none is left. Returns an error if a dimension
+/// differs from its size, or if a pass over the undetermined dimensions makes no progress.
 pub(super) fn solve<S>(
     mut pending: Vec<(usize, Dim, S)>,
     mut step: impl FnMut(&Dim, &S) -> Match,

@@ -10,9 +10,9 @@ use super::live::uses_any;
 use super::*;
 use crate::ops::{Movement, OpClass};
 
-/// Returns `true` if an op cannot fail at run time, for any elements of its operands: no size that it computes can be
-/// negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates. `sizes` contains the
-/// known sizes.
+/// Returns `true` if an op cannot fail at run time, regardless of the elements of its operands: no size that it
+/// computes can be negative, no axis that it indexes is empty, all rows that it reads exist, and it terminates. `sizes`
+/// contains the known sizes.
 pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     let (known, op) = (KnownSizes(sizes), &node.op);
     let operands: SmallVec<[&TensorType; 4]> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
@@ -53,7 +53,7 @@ fn attributes_are_nonnegative(op: &Op, known: &KnownSizes<'_>) -> bool {
     let are_nonnegative =
         || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_nonnegative(dim)));
     match op.class() {
-        // The attributes of these ops contain no sizes except the result sizes, which the caller checks.
+        // The only sizes in the attributes of these ops are the result sizes, which the caller checks.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_nonnegative(),
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_nonnegative(),

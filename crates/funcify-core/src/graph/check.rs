@@ -2,7 +2,7 @@
 //!
 //! - **graph-c1** each value that a node, an input or an output refers to is in the graph, and so is each node that a
 //!   value refers to.
-//! - **graph-c2** a value has one definition: the input or the node result that its source refers to.
+//! - **graph-c2** each value has exactly one definition: the input or the node result that its source refers to.
 //! - **graph-c3** a node uses only inputs of the graph and results of earlier nodes; each output is defined.
 //! - **graph-c4** the type rule of each op accepts its operands and returns the types of its results.
 //! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. The names of the inputs are
@@ -11,9 +11,9 @@
 //! - **graph-c6** static inputs are integer scalars, and are inputs of the whole program, not of a body.
 //! - **graph-c7** each symbol in the type of a value or in a loop's number of steps occurs in the type of an input, is
 //!   bound by an earlier `bind_size`, or is the number of steps of an earlier loop. If that number is an operand of the
-//!   loop, the body of the loop can use it as well; otherwise, it is known only after the loop has run. An op never
-//!   binds a symbol that is already bound.
-//! - **graph-c8** the bodies of a loop and the branches of a switch satisfy all of these invariants.
+//!   loop, the body of the loop can use the symbol as well; otherwise, the number is known only after the loop has run.
+//!   An op never binds a symbol that is already bound.
+//! - **graph-c8** the bodies of every op satisfy all of these invariants.
 
 use super::tracer::is_identifier;
 use super::*;
@@ -202,7 +202,7 @@ impl Checker<'_> {
             body.run();
             self.errors.append(&mut body.errors);
         }
-        // graph-c7: these sizes are known only after the loop has run, so the body cannot use them.
+        // graph-c7: a symbol in `bound_after` gets its size only after the op has run, so the bodies cannot use it.
         self.symbols.extend(sizes.bound_after.cloned());
         if is_usable {
             self.types(index, node, &at);

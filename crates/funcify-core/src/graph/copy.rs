@@ -69,7 +69,7 @@ pub struct GraphCopy<'a> {
 }
 
 impl<'a> GraphCopy<'a> {
-    /// Creates a graph with the inputs of `from` only.
+    /// Starts a copy of `from` that contains only the inputs.
     pub fn with_inputs_of(from: &'a Graph) -> Self {
         let mut copy = GraphCopy { graph: Graph::new(from.name()), copied: ValueMap::new(from) };
         for (index, input) in from.inputs().iter().enumerate() {

@@ -9,9 +9,9 @@ use super::*;
 type Comparison = Result<(), String>;
 
 impl Graph {
-    /// Compares two graphs as programs, and describes their first difference. Returns `None` if they are equal.
-    /// Ignores everything that the text form does not contain: the indices of values, the names of values other than
-    /// the program's inputs and outputs, and the sites of ops.
+    /// Describes the first difference between two graphs, or returns `None` if they are equal as programs. Ignores
+    /// everything that the text form does not contain: the indices of values, the names of values other than the
+    /// program's inputs and outputs, and the sites of ops.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -64,7 +64,7 @@ fn same_node((left, a): (&Graph, &Node), (right, b): (&Graph, &Node)) -> Compari
     same_op(&a.op, &b.op)
 }
 
-/// Compares all fields of two ops, using their debug format, and then their bodies.
+/// Compares two ops: first all fields other than bodies, through their debug format, and then the bodies.
 fn same_op(left: &Op, right: &Op) -> Comparison {
     let (of_left, of_right) = (left.bodies(), right.bodies());
     let nothing = Arc::new(Graph::default());

@@ -6,15 +6,15 @@ thread_local! {
     static OPS_UNTIL_FAILURE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Returns `true` if the op that is being added must fail.
+/// Counts an added op, and returns `true` if this op must fail.
 pub(super) fn should_fail() -> bool {
     let left = OPS_UNTIL_FAILURE.get();
     OPS_UNTIL_FAILURE.set(left.and_then(|left| left.checked_sub(1)));
     left == Some(0)
 }
 
-/// Calls `build` once for each op that it adds, and makes that op fail. Asserts that `build` returns an error each
-/// time.
+/// Calls `build` once for each op that it adds, and makes a different op fail in each call. Asserts that `build`
+/// returns an error each time.
 pub fn check_each_op_failing<R>(build: impl Fn() -> crate::error::Result<R>) {
     for number in 0.. {
         OPS_UNTIL_FAILURE.set(Some(number));

@@ -17,7 +17,7 @@ impl GraphId {
     }
 }
 
-/// The id of one graph. Cloning creates a new id.
+/// The id stored in a graph. Cloning it creates a new id.
 pub(super) struct Identity(pub(super) GraphId);
 
 impl Default for Identity {

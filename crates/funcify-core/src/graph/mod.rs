@@ -92,7 +92,7 @@ impl NodeId {
 pub enum Source {
     /// The input with this index.
     Input(usize),
-    /// A result of a node, given by the node and the index of the result.
+    /// A result of a node, identified by the node and the index of the result.
     Node(NodeId, usize),
 }
 
@@ -148,7 +148,7 @@ impl Node {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The value of the input inside the graph.
+    /// The value that represents the input in the graph.
     pub value: ValueId,
     /// `true` if programs may be specialised to the value of this input. A static input is an integer scalar, for
     /// example a number of steps.
@@ -375,7 +375,7 @@ impl Graph {
         self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
     }
 
-    /// Calls `visit` with each symbol in the types of values, in the step counts and bodies of ops, and with each
+    /// Calls `visit` with each symbol that occurs in the type of a value, in a step count or in a body, and with each
     /// symbol that an op binds.
     #[doc(hidden)]
     pub fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
@@ -389,7 +389,8 @@ impl Graph {
         }
     }
 
-    /// Returns a copy of the graph with `op` applied to each of its ops. `op` must not change the types of results.
+    /// Returns a copy of the graph with each op replaced with the op that the closure `op` returns. The result types
+    /// must stay the same.
     pub(crate) fn map_ops(&self, op: impl Fn(&Op) -> Op) -> Graph {
         let mut graph = self.clone();
         graph.nodes.iter_mut().for_each(|node| node.op = op(&node.op));
@@ -411,8 +412,8 @@ impl Graph {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Returns the first symbol that is used but not bound to a size. The graph must contain all values that it refers
-    /// to.
+    /// Returns the first symbol that is used but not bound to a size, or `None` if all symbols are bound. The graph
+    /// must contain all values that it refers to.
     pub(crate) fn unbound_symbol(&self) -> Option<Symbol> {
         check::unbound_symbol(self)
     }
@@ -540,7 +541,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Returns a copy of the graph whose outputs are replaced with the given ones.
+    /// Returns a copy of the graph with the given outputs instead of its own.
     #[doc(hidden)]
     pub fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
         Graph { outputs, ..self.clone() }
@@ -551,8 +552,8 @@ impl Graph {
         self.values[value.index()].name = Some(name.to_string());
     }
 
-    /// Copies the names of the results of `node`, in the graph `from`, to `values`. Values that already have a name
-    /// keep it.
+    /// Copies the names of the results of `node`, a node of the graph `from`, to `values`. Values that already have a
+    /// name keep it.
     #[doc(hidden)]
     pub fn keep_names(&mut self, from: &Graph, node: &Node, values: &[ValueId]) {
         for (output, value) in node.outputs.iter().zip(values) {

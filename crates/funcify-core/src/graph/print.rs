@@ -15,14 +15,14 @@ use crate::ops::form::Spelling;
 use crate::ops::form::{Form, FormBody, Line, Source, Tap, Write, value_at};
 use crate::ops::{Attribute, Attributes, Op, OpRules};
 
-/// Prints a graph.
+/// Returns the text form of a graph.
 pub(crate) fn print(graph: &Graph) -> String {
     let mut printer = Printer::default();
     printer.function(graph);
     printer.lines.join("\n") + "\n"
 }
 
-/// Prints a graph, using `spelling` for its ops with bodies.
+/// Like [`print`], but uses `spelling` for every op with bodies.
 #[cfg(test)]
 pub(crate) fn print_as(graph: &Graph, spelling: &'static Spelling) -> String {
     let mut printer = Printer { spelling: Some(spelling), ..Printer::default() };
@@ -36,8 +36,8 @@ const EXCERPT_EQUATIONS: usize = 3;
 /// The maximum number of characters in a line of an excerpt.
 const EXCERPT_WIDTH: usize = 160;
 
-/// Prints the last equations of a graph, followed by an op with its operands. The op is not in the graph, and the
-/// graph may be incomplete.
+/// Returns the lines of an excerpt: the last equations of a graph, followed by an op that is not in the graph, with its
+/// operands. The graph may be incomplete.
 pub(crate) fn excerpt(graph: &Graph, op: &str, operands: &[ValueId]) -> Vec<String> {
     let mut printer = Printer::default();
     let names = printer.function(graph);
@@ -93,7 +93,7 @@ pub(crate) fn attributes_text(attributes: &Attributes) -> String {
     if texts.is_empty() { String::new() } else { format!(" {{{}}}", texts.join(", ")) }
 }
 
-/// Collects the lines of a text form, and the names that are already taken.
+/// The lines printed so far, and the names that are already taken.
 #[derive(Default)]
 pub(crate) struct Printer {
     lines: Vec<String>,
@@ -114,8 +114,8 @@ impl Printer {
         self.lines.push(format!("{}{}", "  ".repeat(self.depth), text.as_ref()));
     }
 
-    /// Returns a unique name based on `name`, and marks it as taken. Returns a number if `name` is `None` or not an
-    /// identifier.
+    /// Returns a unique name based on `name`, and marks it as taken. Returns the next unused number if `name` is `None`
+    /// or not an identifier.
     fn claim(&mut self, name: Option<&str>) -> String {
         let Some(name) = name.filter(|name| is_identifier(name)) else {
             self.next_number += 1;

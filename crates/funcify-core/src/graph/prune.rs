@@ -52,8 +52,8 @@ impl Graph {
         Need::of(self, false).add(self, outputs)
     }
 
-    /// Returns a copy of the graph with the inputs and outputs in `keep`, and the nodes in `need`. Returns `None` if
-    /// an output needs a removed input.
+    /// Returns a copy of the graph with only the inputs and outputs in `keep` and the nodes in `need`. Returns `None`
+    /// if an output needs a removed input.
     pub(crate) fn restricted_to(&self, keep: &Keep, need: &Need) -> Option<Graph> {
         let (mut graph, mut copied) = (Graph::new(self.name()), ValueMap::new(self));
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
@@ -92,7 +92,7 @@ pub(crate) struct Keep {
     pub(crate) outputs: Vec<bool>,
 }
 
-/// A pruned op, with the indices of the remaining operands and results.
+/// A pruned op, with the indices that its operands and results have in the original op.
 pub(crate) struct PrunedOp {
     pub(crate) op: Op,
     pub(crate) operands: Vec<usize>,
@@ -125,7 +125,8 @@ impl Need {
         }
     }
 
-    /// Adds everything that the outputs marked in `outputs` need. Returns, for each input, whether it is needed.
+    /// Adds the parts of the graph that the outputs marked in `outputs` need. Returns, for each input, whether it is
+    /// needed.
     pub(crate) fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = !self.is_visited;
         for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {

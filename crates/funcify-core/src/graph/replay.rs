@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A map from the values of a graph to their counterparts. Walking the nodes fills it.
+/// A map from the values of a graph to their counterparts. Walking the graph's nodes fills the map.
 pub struct Replay<'g, V> {
     graph: &'g Graph,
     values: Vec<Option<V>>,
@@ -27,9 +27,9 @@ impl<'g, V: Clone> Replay<'g, V> {
         self.values[id.index()].clone()
     }
 
-    /// Walks the live nodes, up to the first node for which `rule` fails. `rule` receives the index of a node, the
-    /// node, and the counterparts of its operands. It returns the counterparts of the node's results. A node with an
-    /// unknown operand is skipped.
+    /// Calls `rule` for each live node in order, and records the counterparts that it returns for the node's results.
+    /// `rule` receives the index of the node, the node, and the counterparts of its operands. Skips nodes with an
+    /// unknown operand. If `rule` fails, stops and returns the error.
     pub fn walk_live<E>(self, rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>) -> Result<Self, E> {
         let live = self.graph.live_nodes();
         self.walk_marked(&live, rule)

@@ -1,5 +1,5 @@
-//! Replaces the symbols of a graph with sizes. Also renames the symbols that its loops bind, because the same symbols
-//! may already be bound where its nodes are inserted (graph-c7).
+//! Replaces the symbols of a graph with sizes. Also renames the symbols that its loops bind, because the graph into
+//! which its nodes are inserted may already bind the same symbols (graph-c7).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ impl Graph {
         Cow::Owned(self.resized(&symbols.into_iter().map(|symbol| (symbol, Dim::symbol(&fresh_symbol()))).collect()))
     }
 
-    /// Returns `true` if any node binds a symbol, including nodes in bodies.
+    /// Returns `true` if any node of the graph or of its bodies binds a symbol.
     #[doc(hidden)]
     pub fn binds_any(&self) -> bool {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.op.binds().next().is_some() || node.op.bodies().into_iter().any(|body| body.binds_any()))
     }
 
-    /// Returns the symbols that nodes bind, including nodes in bodies.
+    /// Returns the symbols that the nodes of the graph and of its bodies bind.
     fn bound_symbols(&self) -> Vec<Symbol> {
         let mut bound = Vec::new();
         for node in &self.nodes {
@@ -54,8 +54,8 @@ impl Graph {
         bound
     }
 
-    /// Returns a copy of the graph with the symbols in `sizes` replaced. A symbol that a loop binds can only be
-    /// replaced with another symbol.
+    /// Returns a copy of the graph with the symbols in `sizes` replaced with the dimensions assigned to them. A symbol
+    /// that a loop binds can only be replaced with another symbol.
     #[doc(hidden)]
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();
@@ -89,8 +89,8 @@ fn resized(op: &Op, sizes: &Replacements) -> Op {
     }
 }
 
-/// Returns the op with the symbols in its attributes replaced. Returns `None` if the attributes contain none of the
-/// symbols in `sizes`.
+/// Returns the op with the symbols in `sizes` replaced in its attributes, or `None` if its attributes contain none of
+/// them.
 fn resized_attributes(op: &Op, sizes: &Replacements) -> Option<Op> {
     let has = |dim: &Dim| dim.symbols().into_iter().any(|symbol| sizes.contains_key(symbol));
     let mut attributes = op.attributes();
@@ -108,7 +108,7 @@ mod tests {
         DType, GradOptions, Graph, HostTensor, Recurrence, Value, VmapOptions, cond, evaluate, fori_loop, size,
     };
 
-    /// Returns the sum of the rows of a loop with early exit, plus the number of rows.
+    /// Builds a loop with early exit, and returns the sum of its rows plus the number of rows.
     fn counted(x: Value, limit: f64) -> Value {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(x);

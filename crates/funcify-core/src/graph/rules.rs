@@ -7,13 +7,13 @@ use super::*;
 pub(crate) struct OpenRule {
     /// The site of the call to the function with this rule.
     pub(crate) site: Site,
-    /// The text form of the function, used to recognise it.
+    /// The text form of the function, used to recognise calls to the function inside its own rule.
     pub(crate) function: String,
     /// The number of enclosing rules of the same function.
     pub(crate) level: usize,
     /// `true` if the rule contains a recursive call, `Rule::Itself`.
     pub(crate) uses_itself: Cell<bool>,
-    /// The text forms of the rules of the same function that were traced inside this rule.
+    /// The text forms of the recursive rules of the same function that were traced directly inside this rule.
     pub(crate) inner: RefCell<Vec<String>>,
 }
 

@@ -1,8 +1,8 @@
 //! Records graphs on a thread-local stack of open graphs, each with its open bodies.
 //!
 //! A [`Value`] is a small handle to a value in one of the bodies. Handles are `Copy`, so formulas need neither
-//! references nor clones, but the open graph must be thread-local. Each handle contains the unique number of its body (its
-//! home), so the use of a value after its body is closed is detected and rejected.
+//! references nor clones, but the open graph must be thread-local. Each handle contains the unique number of its body
+//! (its home), so the trace can detect and reject the use of a value whose body is closed.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,7 +125,7 @@ impl OpenGraph {
         Self::named(name, site, is_wrong.then(|| name_error(&at, "the graph", name, "it is not an identifier")))
     }
 
-    /// Opens a graph. If `error` is given, the graph counts as failed from the start.
+    /// Opens a graph. If `error` is given, no ops are added, and closing the graph returns this error.
     fn named(name: &str, site: Site, error: Option<Error>) -> Self {
         let guard = open_guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
@@ -187,8 +187,8 @@ impl BodyTrace {
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = open_guard();
         let values = in_trace(|trace| {
-            // Allows one body beyond the limit, so that the check in `custom_vjp` and `custom_jvp` reports an
-            // infinitely recursive rule.
+            // Allow one body beyond the limit, so that the check in `custom_vjp` and `custom_jvp` reports an infinitely
+            // recursive rule.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
             }
@@ -236,8 +236,8 @@ pub fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed>
 /// Adds an op to the open body. Its site is the user's line, `site`, unless [`at_site`] sets a different one.
 pub fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
     let op = op.into();
-    // Differentiating, batching or rewriting a large program can take a long time, so each added op checks for
-    // cancellation.
+    // Differentiating, batching or rewriting a large program can take a long time, so check for cancellation whenever
+    // an op is added.
     if let Err(error) = check_cancelled(|| Place::new(op.name(), site), Progress::Ops(0)) {
         return Err(record_error(error, operands));
     }
@@ -252,7 +252,7 @@ pub fn emit_value(op: impl Into<Op>, operands: &[Value], site: Site) -> Value {
 /// Records an error in the open graph. The excerpt in the error shows `operands`.
 pub fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Failed {
     let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
-    // The error is created before the graph is borrowed, because creating it may query the types of values.
+    // Create the error before borrowing the graph, because creating it may query the types of values.
     record_error(error(&Place::new(op, site)), operands)
 }
 
@@ -388,12 +388,12 @@ pub(crate) fn add_size_by_lane(size: SizeByLane) {
     with_trace(|trace| trace.by_lane.push(size));
 }
 
-/// Removes a symbol from the sizes that differ between lanes. Called before a loop binds the symbol again.
+/// Removes a symbol from the sizes that differ between lanes. Call this before a loop binds the symbol again.
 pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
 }
 
-/// Calls `f`. The ops that `f` adds run only in the lanes where `mask` is `true`.
+/// Calls `f` and returns its result. The ops that `f` adds run only in the lanes where `mask` is `true`.
 pub(crate) fn with_lane_mask<R>(mask: Value, f: impl FnOnce() -> R) -> R {
     with_trace(|trace| trace.lane_masks.push(mask));
     let result = f();
@@ -406,7 +406,7 @@ pub(crate) fn lane_masks() -> Vec<Value> {
     with_trace(|trace| trace.lane_masks.clone()).unwrap_or_default()
 }
 
-/// Returns the number of open bodies.
+/// Returns the number of open bodies of the open graph, or 0 if no graph is open.
 pub(crate) fn depth() -> usize {
     with_trace(|trace| trace.bodies.len()).unwrap_or(0)
 }
@@ -420,7 +420,7 @@ pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
     });
 }
 
-/// Returns the innermost custom derivative rule that an open body belongs to.
+/// Returns the innermost custom derivative rule that is being traced, or `None` if there is none.
 pub(crate) fn open_rule() -> Option<Rc<OpenRule>> {
     with_trace(|trace| trace.bodies.iter().rev().find_map(|body| body.rule.clone())).flatten()
 }

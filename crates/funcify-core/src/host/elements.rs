@@ -39,8 +39,8 @@ fn special(element: f64) -> Option<String> {
 /// The magnitude below which [`shortest`] prints integers with all their digits.
 const LARGEST_EXACT: f64 = 1e6;
 
-/// Formats a float with the fewest digits that determine it. `round` rounds a number to the nearest float of the same
-/// type. Integers below [`LARGEST_EXACT`] are printed with all their digits.
+/// Formats a float with the fewest digits that determine it exactly. `round` rounds a number to the nearest float of
+/// the same type. Integers below [`LARGEST_EXACT`] are printed with all their digits.
 fn shortest(element: f64, round: impl Fn(f64) -> f64) -> String {
     if let Some(text) = special(element) {
         return text;

@@ -57,7 +57,7 @@ fn no_translation_error(at: &Place, op: &OperationIr) -> funcify_core::Error {
 }
 
 impl Env {
-    /// Adds these ops to the open graph.
+    /// Adds these ops and their inner loops to the open graph, and binds their results.
     fn add(&self, at: &Place, ops: &[OperationIr]) -> Result<()> {
         let mut next = 0;
         while let Some(op) = ops.get(next) {
@@ -128,21 +128,22 @@ impl Env {
         self.values.borrow().get(&id).copied()
     }
 
-    /// Returns the value of an operand.
+    /// Returns the value of an operand, or `None` if the operand was not recorded.
     fn get(&self, tensor: &TensorIr) -> Option<Value> {
         self.get_by_id(tensor.id.value())
     }
 
-    /// Returns the values of two operands. If both are integers, casts the second to the dtype of the first, because
-    /// Burn allows their dtypes to differ: for example, a constant may have the default integer dtype.
+    /// Returns the values of two operands, or `None` if either was not recorded. If both are integers, casts the second
+    /// to the dtype of the first, because Burn allows their dtypes to differ: for example, a constant may have the
+    /// default integer dtype.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();
         Some((left, if is_mixed { right.cast(left.dtype()) } else { right }))
     }
 
-    /// Casts an integer result to the dtype that Burn recorded, and checks that the result has the recorded type.
-    /// Returns the result.
+    /// Checks that an op's result has the type that Burn recorded, and returns the result. Casts an integer result to
+    /// the recorded integer dtype first.
     fn check_type(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
         let Some(dtype) = dtype_of(tensor) else {
             let what = format!("Burn's op `{}` with a {:?} result", op_name(op), tensor.dtype);

@@ -58,7 +58,7 @@ pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Imported {
     })
 }
 
-/// Adds the bias of an op to `x`, if the op has one. Returns `None` if the value of the bias is unknown.
+/// Adds the bias of an op to `x`, if the op has one. Returns `None` if the bias was not recorded.
 fn add_bias(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     match bias {
         None => Some(x),

@@ -139,7 +139,7 @@ pub(super) fn with_number(env: &Env, op: &ScalarOpIr, f: impl FnOnce(Value, Valu
     Some(f(x, number(&op.rhs, x)))
 }
 
-/// Imports a reduction over all axes, whose result has a single element.
+/// Imports a reduction over all axes to a single element.
 fn reduce_all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?).reshape(shape(&op.out)))
 }

@@ -148,8 +148,8 @@ fn sums(length: i64, reverse: bool) -> OneCase {
 }
 
 /// Builds a case that concatenates digits into numbers. Each element is a pair: 10 to the power of the number of
-/// digits, and the number that the digits form. Concatenation does not commute, so a wrong order is detected. At most
-/// 18 digits fit into an i64.
+/// digits, and the number that the digits form. Concatenation does not commute, so swapped operands change the result.
+/// At most 18 digits fit into an i64.
 fn strings(length: i64, reverse: bool) -> OneCase {
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);
@@ -167,7 +167,7 @@ fn strings(length: i64, reverse: bool) -> OneCase {
     .gives([("ys", ys)])
 }
 
-/// Builds a case that scans the last axis of a matrix with two equal rows, in both directions.
+/// Builds a case that computes cumulative sums along the last axis of a matrix with two equal rows, in both directions.
 fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> OneCase {
     let twice = |x: &HostTensor| HostTensor::from_fn(x.dtype(), &[2, length], |index| x.at(&index[1..]));
     case(format!("associative_last_axis_of_{length}"), |g| {

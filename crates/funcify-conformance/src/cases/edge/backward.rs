@@ -142,8 +142,8 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
         .gives([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))])
 }
 
-/// Builds a case that differentiates a loop whose steps run an inner loop with their own trip count `k`, known only at
-/// run time. Each step adds `x^2` times the sum of the squares of the first `k` weights to the carry.
+/// Builds a case that differentiates a loop in which each step runs an inner loop with its own trip count `k`, known
+/// only at run time. Each step adds `x^2` times the sum of the squares of the first `k` weights to the carry.
 fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> OneCase {
     let loss = Graph::build("sized", |g| {
         let (xs, ks, w) = (g.input("xs", "f32[2]"), g.input("ks", "i64[2]"), g.input("w", "f32[3]"));

@@ -36,7 +36,7 @@ pub(super) fn cases() -> Cases {
         case_on("bound_size_of_u32", [("xs: f32[T]", row([1f32, 2., 4.])), ("n: u32[]", scalar(2u32))])
             .runs(|[xs, n]| head(xs, n))
             .gives([("out", row([1f32, 2.]))]),
-        // Each step sums the first rows of the captured `xs`, a different number in each step.
+        // Each step sums the first rows of the captured `xs`. The number of rows differs from step to step.
         case_on(
             "bound_size_in_each_step",
             [("xs: f32[T]", row([1f32, 2., 4.])), ("counts: i64[B]", row([1i64, 3, 0, 2]))],

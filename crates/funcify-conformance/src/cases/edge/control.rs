@@ -121,7 +121,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { y: cond(n.gt(0), sum, || fori_loop(0, 1, xs.index(0, 0), |_, x| x * 0.5)) }
             })
             .gives([("y", scalar(2f32))]),
-        // The loop contains one loop-invariant `cond`, and one that depends on the step.
+        // The loop contains one loop-invariant `cond`, and one whose predicate depends on the step.
         case("invariant_choice_in_a_loop", |g| {
             let (p, w) = (g.input("p", "bool[]"), g.input("w", "f32[]"));
             let (_, ys) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {

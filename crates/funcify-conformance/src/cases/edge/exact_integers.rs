@@ -1,6 +1,6 @@
 //! Integers close to the limit up to which a float type represents all integers exactly. A backend that computes
-//! integers in floats must prove that each integer is exact. An off-by-one error, a forgotten operand, or a wrong sign
-//! in the proof yields a neighbouring integer.
+//! integers in floats must prove that each integer is exact. If the proof is off by one, omits an operand, or has a
+//! wrong sign, the backend returns a neighbouring integer.
 
 use super::*;
 
@@ -37,7 +37,7 @@ pub(super) fn cases() -> Cases {
                 ("larger", super::tensor([3, 1], [true; 3])),
                 ("last", scalar(1.875f32)),
             ]),
-        // The loop never takes its early exit. The program multiplies the trip count by a large constant.
+        // The loop never takes its early exit. The program multiplies the number of steps that ran by a large constant.
         case_on("exact_integers_steps_that_ran", [("xs: f32[5]", row([1f32; 5]))])
             .runs(|[xs]| {
                 let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));

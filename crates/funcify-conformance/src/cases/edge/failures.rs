@@ -49,7 +49,7 @@ pub(super) fn cases() -> Cases {
         part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5)),
         // Reads rows 1 to 3 of a trace that has only two rows.
         part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4)),
-        // The kernel has five elements, but the axis has only T = 3.
+        // The convolution's kernel has five elements, but the operand's spatial axis has only T = 3.
         {
             let (x, kernel) = (tensor([1, 1, 3], [1f32, 2., 3.]), tensor([1, 1, 5], [1f32; 5]));
             case_on("window_over_a_shorter_axis", [("x: f32[1,1,T]", x), ("kernel: f32[1,1,5]", kernel)])

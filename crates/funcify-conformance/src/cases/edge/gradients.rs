@@ -1,4 +1,5 @@
-//! Gradients of any order through all kinds of loops and branches, in situations where libraries are known to differ.
+//! Gradients of any order through all kinds of loops and branches, in situations that libraries are known to handle
+//! differently.
 
 use funcify::prelude::*;
 

@@ -18,9 +18,10 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 5.]), row([1f32, 2.]), scalar(10f32), scalar(2f32), scalar(0f32)])
         .gives([("last", scalar(132f32)), ("ys", tensor([2, 2], [1f32, 11., 67., 77.]))]),
-        // Each step of a scan runs a loop over a full buffer and a state, both with several taps. The buffer starts as
-        // the carry, and the state starts as the row. The buffer changes from 1 1 1 to 1 2 3 and then to 1 3 6. The new
-        // rows of the state are 0+1+1 and 1+2+2 in the first step, and 2+0+1 and 0+3+3 in the second.
+        // Each step of a scan runs a loop over a full buffer and a state, both with several taps. The carry is the
+        // initial buffer, and the row holds the two initial rows of the state. The buffer changes from 1, 1, 1 to 1, 2,
+        // 3 and then to 1, 3, 6. The new rows of the state are 0+1+1 and 1+2+2 in the first step, and 2+0+1 and 0+3+3
+        // in the second.
         case("loop_of_taps_in_a_scan", |g| {
             let (rows, xs) = (g.input("rows", "f32[3]"), g.input("xs", "f32[T,2]"));
             let (last, ys) = scan(rows, xs, |rows, x| {
@@ -61,7 +62,8 @@ pub(super) fn cases() -> Cases {
             .gives_dynamic(expected)
         },
         // The trip count of the inner loop is a carry of the outer loop: 2 in the first step, and 3 in the second.
-        // Unrolling turns both trip counts into constants. Each mean must divide by the trip count of its own step.
+        // Unrolling turns both trip counts into constants. Each mean must divide by the trip count of its own outer
+        // step.
         case("inner_length_from_a_swapped_carry", |g| {
             let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[2]"));
             let (_, means) = scan((constant(2i64), constant(3i64)), xs, |(now, next), x| {

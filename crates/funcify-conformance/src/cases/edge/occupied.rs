@@ -1,5 +1,5 @@
-//! Loops in which reusing memory too early would change the results: states with aliases and copies, and sums that the
-//! same step reads.
+//! Loops in which reusing memory too early would change the results: states with aliases and copies, and sums that are
+//! read in the step that updates them.
 
 use super::*;
 
@@ -50,7 +50,7 @@ pub(super) fn cases() -> Cases {
         text("trace_of_a_loop_that_ends_early", include_str!("programs/trace_of_an_early_end.fir"))
             .on([tensor([3, 4], [1f32, 1., 1., 1., 3., 9., 9., 9., 0.5, 2., 9., 9.])])
             .gives([("sums", row([6f32, 3., 3.]))]),
-        // The same state is used as several operands of the op that computes its next value.
+        // The expression for the next value of each state uses the old state twice.
         case("state_as_several_operands", |g| {
             let [xs, c, d] = [g.input("xs", "f32[T]"), g.input("c", "f32[]"), g.input("d", "f32[]")];
             let ((c, d), ys) = scan((c, d), xs, |(c, d), x| ((c - c * x, select(x.gt(1.0), d, d)), c + d));

@@ -99,7 +99,8 @@ pub(super) fn cases() -> Cases {
                 scan_with(ScanOptions::new().length(5), start, (), step).0.1
             };
             let (of_mean, of_deviation) = grad((mean, deviation), walk);
-            // The gradient with respect to the deviation is the sum of the standard normal numbers.
+            // The gradient with respect to the deviation is the sum of the standard normal numbers, so the last result
+            // is zero.
             (of_mean, of_deviation, of_deviation - walk((mean.zeros_like(), mean.ones_like())))
         })
         .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
@@ -107,7 +108,7 @@ pub(super) fn cases() -> Cases {
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
         // If updates are multiplied into an element, the gradient of an update is the product of the other factors,
         // times the weight of the element in the loss. Factors may be zero, and updates out of range have no effect.
-        // The results are 2 * 0.5, 3 * 4 * 0 and 5.
+        // The updated elements are 2 * 0.5, 3 * 4 * 0 and 5.
         case("gradient_of_scattered_products", |g| {
             let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
             let loss = |(x, u): (Value, Value)| {
@@ -138,7 +139,8 @@ pub(super) fn cases() -> Cases {
             .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1f32, 2., 3., 4.])])
             .gives([("out_0", tensor([4, 4], expected)), ("out_1", row([60f32, 30., 0., 0.]))])
         },
-        // Equal maxima and equal minima share the gradient equally, both among updates and with the original element.
+        // If several updates, or an update and the original element, are the maximum or the minimum, they share the
+        // gradient equally.
         case("gradient_of_scattered_extrema", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[5]"), g.input("at", "i64[5]"));
             let of = |mode: ScatterMode| move |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, mode));
@@ -153,8 +155,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_1", row([0f32, 1., 0., 0., 0.])),
             ("out_2", scalar(100.5f32)),
         ]),
-        // If a maximum is NaN, the gradients of all its candidates are NaN. Updates out of range have gradient zero,
-        // even if they are NaN.
+        // If a scattered maximum is NaN, the original element and all its updates have the gradient NaN. Updates out of
+        // range have gradient zero, even if they are NaN.
         case("gradient_of_scattered_nan", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let greatest = |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, ScatterMode::Max));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// The number of carries.
+/// The number of carries or states in each case.
 const COUNT: usize = 6;
 
 /// The number of steps, which is not a multiple of the order of most permutations.
@@ -23,8 +23,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a case with a loop whose steps replace carry `i` with the old carry `permutation[i]`. Carry `i` starts at `10
-/// i`.
+/// Builds a case with a loop whose steps replace carry `i` with the old carry `permutation[i]`. The carries start at 0,
+/// 10, 20 and so on.
 fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let inputs = named_inputs(g);

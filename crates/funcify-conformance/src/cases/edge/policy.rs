@@ -5,7 +5,7 @@ use funcify::prelude::*;
 
 use super::*;
 
-/// Returns policies of every kind, each with a name for its cases.
+/// Returns policies of every kind, each with a name that becomes part of the case names.
 pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {
     [
         ("recompute", CheckpointPolicy::Recompute),
@@ -58,8 +58,8 @@ fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static s
     .gives([("out_0", scalar(w.powi(7))), ("out_1", row(of_xs)), ("out_2", scalar(of_w))])
 }
 
-/// Builds a case that differentiates the products b[t+1] = b[t] * b[t+1] in a full buffer. The gradient of b[i] is the
-/// sum of all products that contain b[i], each without the factor b[i].
+/// Builds a case that differentiates the sum of a full buffer after the steps b[t+1] = b[t] * b[t+1]. The gradient of
+/// b[i] is the sum of all products that contain b[i], each without the factor b[i].
 fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let program = move |g: &Builder| {
@@ -79,7 +79,7 @@ fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     case(format!("residuals_{name}_full_buffer"), program).on([row(rows)]).gives([("out", row(expected))])
 }
 
-/// Builds a case that differentiates the sum of x[t-1] * x[t+3]. The taps reach across segments.
+/// Builds a case that differentiates the sum of x[t-1] * x[t+3]. The taps reach across checkpoint segments.
 fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);

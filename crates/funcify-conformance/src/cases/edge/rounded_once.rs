@@ -44,7 +44,7 @@ fn rounded(name: &str, [from, to]: [DType; 2], numbers: [Scalar; 2], expected: [
         HostTensor::from_fn(to, &shape, |at| Scalar::Float(expected[at[at.len() - 1]]))
     };
     let numbers = HostTensor::from_fn(from, &[2], |at| numbers[at[0]]);
-    // The name ends with f64, so that a backend without f64 can declare a gap for the suffix.
+    // End the names of f64 cases with `_f64`, so that a backend without f64 can declare one gap for all of them.
     let name = match from {
         DType::F64 => format!("rounded_once_{name}_to_{to}_f64"),
         _ => format!("rounded_once_{name}_to_{to}"),

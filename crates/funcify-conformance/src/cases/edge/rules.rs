@@ -39,7 +39,7 @@ pub(super) fn cases() -> Cases {
                 (grad(x, loss), hvp(x, x.ones_like(), loss), vmap(x, |x| grad(x, |x| clip(x) * 3.0)))
             })
             .gives([("out_0", row([0.5f32, 1., -1.])), ("out_1", row([2f32, 0., 0.])), ("out_2", row([1f32; 3]))]),
-        // Straight-through rounding: the rule's derivative is 1.
+        // Straight-through rounding: the rule returns the tangent unchanged.
         case("rule_of_a_straight_through_rounding", |g| {
             let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
             let rounded = |x: Value| custom_jvp(x, Value::round, |_, _, tangent| tangent);
@@ -60,8 +60,8 @@ pub(super) fn cases() -> Cases {
                 (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
             })
             .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
-        // The first derivative is given by the rule of `root`, 1 / (2 y) at y = 2, without differentiating the steps of
-        // Newton's method. The second derivative differentiates the steps in `forward`, because they compute the
+        // The rule of `root` gives the first derivative, 1 / (2 y) at y = 2, so the steps of Newton's method are not
+        // differentiated. The second derivative does differentiate the steps in `forward`, because they compute the
         // residual y.
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
@@ -121,7 +121,8 @@ pub(super) fn cases() -> Cases {
                 (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
             })
             .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
-        // All lanes share a weight, so its gradient is the sum over the lanes, times 3, a factor in the rule.
+        // All lanes share the weight w, so its gradient is the sum of the lanes' gradients, each of which is 3 x by the
+        // rule.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
             let dot = |x: Value, w: Value| {
@@ -152,7 +153,7 @@ pub(super) fn cases() -> Cases {
                 (custom(x).1, grad(x, |x| custom(x).0 * 5.0))
             })
             .gives([("out_0", scalar(3i64)), ("out_1", row([0f32, 0., 10., 0.]))]),
-        // Applies the Jacobian [[x1, x0], [1, 2 x1]] at (2, 3) three times to (1, 0).
+        // Applies the Jacobian [[x1, x0], [1, 2 x1]] at x = (2, 3) to the vector (1, 0) three times.
         case_on("linearized_in_a_loop", [("x: f32[2]", row([2f32, 3.])), ("v: f32[2]", row([1f32, 0.]))])
             .runs(|[x, v]| {
                 let f = |x: Value| {
@@ -181,7 +182,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Computes log(1 + exp(x)), with a rule for the derivative, which overflows if it is computed naively.
+/// Computes log(1 + exp(x)), with a rule that computes the derivative without overflow.
 fn softplus(x: Value) -> Value {
     custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid())
 }

@@ -51,8 +51,8 @@ fn steps(count: usize, policy: &CheckpointPolicy) -> ScanOptions {
     ScanOptions::new().length(count).policy(policy.clone())
 }
 
-/// Returns every way to apply a function twice, each with a name and a flag: `true` if a trip count is known only at
-/// run time.
+/// Returns every way to apply a function twice, each with a name and a flag that is `true` if a trip count is known
+/// only at run time.
 fn ways_to_apply_twice() -> Vec<(String, Twice, bool)> {
     let mut ways: Vec<(String, Twice, bool)> = Vec::new();
     let mut add = |name: &str, is_dynamic: bool, twice: Twice| ways.push((name.to_string(), twice, is_dynamic));
@@ -61,7 +61,7 @@ fn ways_to_apply_twice() -> Vec<(String, Twice, bool)> {
         let of_two = policy.clone();
         let scan = move |f: Function, x: Value| scan_with(steps(2, &of_two), x, (), |c, ()| (f(c), ())).0;
         add(&format!("scan_{name}"), false, Box::new(scan));
-        // Six steps are enough for several segments, but only two of the steps call the function.
+        // Six steps are enough for several checkpoint segments, but only two of the steps call the function.
         let longer = move |f: Function, x: Value| {
             let does = constant(funcify::HostTensor::from([false, true, false, false, true, false]));
             scan_with(steps(6, &policy), x, does, |c, does| (cond(does, || f(c), || c), ())).0
@@ -147,7 +147,7 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
         let again = jvp(x, x.ones_like(), forward).1;
         vec![grad(x, f), forward(x), second(x), grad(x, |x| grad(x, f)), grad(x, forward), again, grad(x, second)]
     };
-    // m'' = 1000 n m + 10000 n n m, and m''' = 110000 + 200000 + 1000000.
+    // m'' = 1000 n m + 10000 n n m, and at x = 1, m''' = 110000 + 200000 + 1000000.
     let expected = [100., 100., 11000., 11000., 11000., 11000., 1310000.];
     derivative_case(&format!("rule_for_tangents_twice_in_{way}"), is_dynamic, program, 1.0, expected)
 }
@@ -167,7 +167,7 @@ fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
 }
 
 /// Builds a case that differentiates the square of x * x, where an associative scan computes x * x. The rule of the
-/// product triples both cotangents, so the gradient is 2 x^2 (3 + 3) = 12 x^2.
+/// product returns three times the cotangent for both factors, so the gradient is 2 x^2 (3 + 3) = 12 x^2.
 fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -199,13 +199,13 @@ fn lanes() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Builds a case for a function of two arguments with a rule. The tangents of both arguments contribute to the tangent
-/// of the result.
+/// Builds a case for a function with a custom rule and two arguments. The tangents of both arguments contribute to the
+/// tangent of the result.
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
-    // In the loop, two steps multiply x by w. By the rule, the derivative with respect to x is 100 w w, and the
-    // derivative with respect to w is 10 w 100 x + 100 x w.
+    // In the loop, two steps multiply x by w. By the rule, the derivative with respect to x is 10 w * 10 w, and the
+    // derivative with respect to w is 10 w * 100 x + 100 x w.
     case_on("rule_for_tangents_of_two_arguments", [("x: f32[]", scalar(x)), ("w: f32[]", scalar(w))])
         .runs(|[x, w]| {
             let f = |[x, w]: [Value; 2]| {
@@ -246,8 +246,8 @@ fn rows() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Builds a case that differentiates a loss that uses only the last state. The input x reaches this state after several
-/// steps, through a chain of other states.
+/// Builds a case with a loop of four states, whose loss uses only the last of them. The input x reaches that state
+/// after several steps, through a chain of the other states.
 fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");

@@ -301,7 +301,8 @@ fn counted_down(g: &Builder) -> Value {
     rows[0]
 }
 
-/// Applies a program in text form, because no function builds a reverse loop with initial rows.
+/// Parses a program and applies it to `inputs`. Reverse loops with initial rows need this, because no function builds
+/// them.
 fn apply_text(text: &str, inputs: &[Value]) -> Vec<Value> {
     match Graph::parse(text) {
         Ok(graph) => graph.apply(inputs),
@@ -380,13 +381,13 @@ fn until_downward(g: &Builder) -> Value {
     sums[0] + sums[1] * sums[2]
 }
 
-/// Builds a program that squares the elements of a vector while their sum is below 100. In the cases, one lane computes
-/// `x^8` and the other `x^2`.
+/// Builds a program that squares the elements of a vector while their sum is below 100. In the case that uses it, one
+/// lane computes `x^8` and the other `x^2`.
 fn powers() -> Result<Graph, funcify::Error> {
     Graph::build("powers", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c))
 }
 
-/// Builds the case for a checkpoint policy, which must not change the batched gradient.
+/// Builds a case that batches the gradient of [`newton`] with a checkpoint policy, which must not change the result.
 fn with_policy(name: &str, policy: CheckpointPolicy) -> Cases {
     let name = format!("gradient_on_lanes_that_keep_{name}");
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");

@@ -4,8 +4,8 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // The program `one` contains a while loop bounded by N, the size of its argument. It is applied with N = T+1
-        // and with N = 2.
+        // The program `one` contains a while loop bounded by N, the size of the input `x`. The outer program applies
+        // `one` with N = T+1 and with N = 2.
         {
             let one = Graph::build("one", |g| {
                 let (x, start) = (g.input("x", "f32[N]"), g.input("start", "f32[]"));
@@ -71,8 +71,8 @@ fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, 
         .gives([("last", last), ("sums", sums)])
 }
 
-/// Builds a case with a loop over a sequence, a mit-sot with the initial rows 1, 1, and a mit-mot with T + 1 rows,
-/// which also returns ys.
+/// Builds a case with a loop that reads a sequence, updates a mit-sot with the initial rows 1 and 1 and a mit-mot with
+/// T + 1 rows, and returns ys.
 fn every_kind(sizes: &str, xs: HostTensor, trace: HostTensor, rows: HostTensor, ys: HostTensor) -> OneCase {
     let steps = xs.shape()[0];
     case(format!("symbolic_kinds_{sizes}"), symbolic_kinds)

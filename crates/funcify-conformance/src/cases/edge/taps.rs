@@ -30,14 +30,16 @@ pub(super) fn cases() -> Cases {
                 outputs! { ys: done.ys }
             })
             .gives([("ys", row([3f32, 4., 5.]))]),
-        // The taps 2 and -1 of a sequence with T rows allow T - 3 steps. The arguments are in the order of the taps.
+        // The taps 2 and -1 of a sequence with T rows allow T - 3 steps. The arguments of the body are in the order of
+        // the taps.
         case_on("sequence_taps_two_and_minus_one", [("xs: f32[T]", row([1f32, 2., 3., 4., 5., 6.]))])
             .runs(|[xs]| {
                 let ys = stencil(&mut Recurrence::new(), xs, [2, -1], |[ahead, behind]| ahead * 10.0 + behind);
                 outputs! { ys }
             })
             .gives([("ys", row([41f32, 52., 63.]))]),
-        // The sequence is 1 to 5. The first step reads 1 and 2 through the taps -2 and -1, and 3 through a tap 0.
+        // Reads the values 1 to 5 as two sequences, one with the taps -2 and -1 and one that also has the tap 0. In the
+        // first step, these taps read 1, 2 and 3.
         case("sequence_taps_without_zero", |g| {
             let mut loop_ = Recurrence::new();
             let xs = g.input("xs", "f32[T]");
@@ -52,8 +54,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("older", row([1f32, 2., 3.])), ("old", row([2f32, 3., 4.])), ("now", row([3f32, 4., 5.]))]),
-        // A state with more initial rows than the taps need uses only the first ones. This case does not check the
-        // gradient.
+        // A state with more initial rows than the taps need uses only the first ones. The surplus rows are NaN, so
+        // reading them would change the results. This case does not check the gradient.
         case_on("surplus_initial_rows", [("init: f32[4]", row([1f32, 2., f32::NAN, f32::NAN]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -100,7 +102,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), row([1f32, 2., 3.])])
         .gives([("reverse", scalar(17f32)), ("backwards", scalar(17f32))]),
-        // The body returns the state's oldest row as the y, and writes a new row. The y must be the value from before
+        // The body returns the state's oldest row as the y, and writes a new row. The y must be the row's value before
         // the write.
         case_on("echo_of_the_oldest_tap", [("init: f32[2]", row([1f32, 2.]))])
             .runs(|[init]| {
@@ -114,7 +116,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), ys: done.ys }
             })
             .gives([("trace", row([3f32, 5., 8., 13.])), ("ys", row([1f32, 2., 3., 5.]))]),
-        // The body returns a buffer's row as the y, and overwrites this row. The y must be the value from before the
+        // The body returns a buffer's row as the y, and overwrites this row. The y must be the row's value before the
         // write.
         case_on("echo_of_a_row_that_is_overwritten", [("rows: f32[4]", row([1f32, 2., 3., 4.]))])
             .runs(|[rows]| {

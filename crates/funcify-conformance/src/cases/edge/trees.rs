@@ -44,8 +44,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), scalar(10f32), row([1f32, 2.])])
         .gives([("up", scalar(3f32)), ("down", scalar(7f32)), ("product", row([9f32, 21.]))]),
-        // The carry is a tuple of an array, a unit and a box. (a, b, c) takes the values (1, 2, 0), (2, 11, 1), (11,
-        // 22, 3) and (22, 41, 14).
+        // The carry is a tuple of an array, a unit value and a `Box`. (a, b, c) takes the values (1, 2, 0), (2, 11, 1),
+        // (11, 22, 3) and (22, 41, 14).
         case("tree_array", |g| {
             let init = ([g.input("a", "f32[]"), g.input("b", "f32[]")], (), Box::new(g.input("c", "f32[]")));
             let (([a, b], (), c), ()) = scan(init, g.input("xs", "f32[3]"), |([a, b], nothing, c), x| {
@@ -73,7 +73,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// The state of a cell, with fields of several kinds.
+/// The state of a recurrent cell, with fields of several kinds.
 #[derive(Tree, Clone)]
 struct Cell {
     hidden: Value,
@@ -91,7 +91,7 @@ impl Cell {
         Cell { hidden, gates: Gates(gate, [left, right]), history: vec![hidden, hidden], bias: None }
     }
 
-    /// Adds the first gate times `x` to `hidden`, rotates the gates, and shifts the history.
+    /// Returns the next state: adds the first gate times `x` to `hidden`, rotates the gates, and shifts the history.
     fn next(self, x: Value) -> Cell {
         let Gates(gate, [left, right]) = self.gates;
         Cell {
@@ -108,8 +108,8 @@ impl Cell {
     }
 }
 
-/// Builds a case that runs a [`Cell`] over the sequence 1, 10, 100, 1000. The cell starts with `hidden` 0 and the gates
-/// 1, 2, 3, and `hidden` then takes the values 1, 21, 321, 1321.
+/// Builds a case whose program runs a [`Cell`] over the sequence 1, 10, 100, 1000. `hidden` starts at 0 and the gates
+/// start at 1, 2 and 3, so `hidden` takes the values 1, 21, 321 and 1321.
 fn derived(name: &str, program: impl FnOnce(&Builder) -> crate::cases::Outputs) -> OneCase {
     case(name, program)
         .on([scalar(0f32), scalar(1f32), scalar(2f32), scalar(3f32), row([1f32, 10., 100., 1000.])])

@@ -48,7 +48,8 @@ pub(super) fn cases() -> Cases {
             ("out_1", row([0f32, 0., 0., 1.5, 1.])),
             ("out_2", scalar(4.25f32 + 6.125 + 2.125)),
         ]),
-        // The last steps of a reverse loop read the first rows. The states are 5, 6.5, 6.25, 5.125 and 3.5625.
+        // The last steps of a reverse loop read the first rows of the sequence. The states are 5, 6.5, 6.25, 5.125 and
+        // 3.5625.
         case("truncated_downward", |g| {
             let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[5]"), g.input("w", "f32[]"));
             let options = ScanOptions::new().reverse().truncate(2);
@@ -147,8 +148,9 @@ pub(super) fn cases() -> Cases {
             })
             .gives([("out", scalar(1.875f32))]),
         // Runs p = p * w + a over a = 1, 2, 3, 4, from p = 0 and with w = 0.5, and differentiates the last two steps.
-        // The derivative with respect to w is c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. Differentiating again in
-        // reverse mode yields 2 c1, because c1 is a constant. Forward mode also differentiates c1 = w * 1 + 2.
+        // Let c1 = 2.5 and c2 = w c1 + 3 be the values of p after the second and the third step. The derivative with
+        // respect to w is c2 + w c1. Differentiating again in reverse mode yields 2 c1, because c1 is a constant.
+        // Forward mode also differentiates c1 = w * 1 + 2.
         {
             fn first(a: Value, w: Value) -> Value {
                 let options = ScanOptions::new().truncate(2);

@@ -9,7 +9,7 @@ pub(super) fn cases() -> Cases {
         running("until_never", [1., 2., 1.], [1f32, 3., 4.].into(), 4.),
         stops_by_its_last_rows("until_with_five_rows", [1., 1., 1., 1., 2., 7.], Some(row([1f32, 2., 3., 4., 6.]))),
         stops_by_its_last_rows("until_with_three_rows_of_five", [1., 1., 9., 0., 0., 0.], None),
-        // A loop with an exit condition runs no steps.
+        // A loop with an exit condition runs no steps, because its sequence is empty.
         case("until_without_steps", |g| {
             let (last, (sums, _)) = sums(g, ScanOptions::new());
             outputs! { last, steps: size(sums.dim(0), DType::I64), sums }
@@ -55,8 +55,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([2f32, 3., 2.]), scalar(1f32)])
         .gives_dynamic([("y", scalar(80f32))]),
-        // A loop runs over the trace of a loop with an early exit, so its trip count is known only after the first
-        // loop has run.
+        // The second loop runs over the trace of a loop with an early exit, so its trip count is known only after the
+        // first loop has run.
         case("until_feeds_a_loop", |g| {
             let (_, (trace, _)) = sums(g, ScanOptions::new().reverse());
             let (_, ys) = scan(g.input("zero", "f32[]"), trace, |sum, x| (sum + x, sum + x));
@@ -139,9 +139,9 @@ fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>
     }
 }
 
-/// Builds a case with a loop that runs three of five steps. It has ys, states with one and with two initial rows, a
-/// full buffer, and a carry. A forward loop runs steps 0, 1, 2. A reverse loop runs steps 4, 3, 2, and its initial rows
-/// follow the rows that it writes.
+/// Builds a case with a loop that runs three of five steps. The loop has ys, states with one and with two initial rows,
+/// a full buffer, and a carry. A forward loop runs steps 0, 1, 2. A reverse loop runs steps 4, 3, 2, and its initial
+/// rows follow the rows that it writes.
 fn every_kind_of_buffer(down: bool) -> OneCase {
     let (order, before, two_before, written) =
         if down { (", order=down", "t+1", "t+2", "t") } else { ("", "t-1", "t-2", "t+1") };
@@ -197,9 +197,9 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
     text(name, &program).on(inputs).gives(outputs)
 }
 
-/// Builds a case that returns the last `last` rows of a trace, which includes its initial row. The call must fail if
-/// the trace has fewer rows. A forward loop exits when a sum exceeds 5, after 3 steps. A reverse loop exits when a sum
-/// exceeds 6, after 2 steps.
+/// Builds a case that returns the last `last` rows of a state's trace, including the initial row. The call must fail if
+/// the trace has fewer rows. The forward loop exits when a sum exceeds 5, after 3 steps. The reverse loop exits when a
+/// sum exceeds 6, after 2 steps.
 fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase {
     let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let program = format!(

@@ -37,7 +37,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { last: last, products: products }
             })
             .gives([("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))]),
-        // NaN stays NaN. If the lower bound exceeds the upper bound, the result is the upper bound.
+        // `clamp` returns NaN for NaN. If the lower bound exceeds the upper bound, the result is the upper bound.
         case("clamps_to_numbers_and_values", |g| {
             let (x, low) = (g.input("x", "f32[4]"), g.input("low", "f32[]"));
             outputs! { numbers: x.clamp(-1, 1.5), values: x.clamp(low, low + 1.0), crossed: x.clamp(2, 1) }

@@ -1,4 +1,5 @@
-//! Programs that compute gradients: optimizers, a Hamiltonian system, and a loss with gradients in its forward loop.
+//! Programs that compute gradients: optimizers, a Hamiltonian system, and a loss whose forward loop also computes its
+//! gradients.
 
 use funcify::{ScanOptions, Value, grad, scan, scan_with, value_and_grad};
 

@@ -74,7 +74,8 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { o, state }
     }),
-    // The delta rule: each step moves the value that the matrix state stores for a key towards the new value.
+    // The delta rule: each step updates the matrix state so that the value stored for the step's key moves towards the
+    // step's value.
     &program(&["delta_rule"], ["q", "k", "v", "beta"], |[q, k, v, beta]| {
         let (_, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, beta), |s, (q, k, v, b)| {
             let s = s + b.sigmoid() * outer(k, v - k.matmul(s));

@@ -181,8 +181,9 @@ fn domains() -> Cases {
     ])
 }
 
-/// Builds the cases for functions with subnormal results, where exp(-x) overflows. The results are scaled by a power of
-/// 2 into the normal range. The expected values were computed by mpmath with 60 digits.
+/// Builds the cases for functions with subnormal results, at points x where exp(-x) overflows or almost overflows. The
+/// results are scaled by a power of 2 into the normal range. The expected values were computed by mpmath with 60
+/// digits.
 fn subnormal() -> Cases {
     let double = |_| [HostTensor::from([-710.0750664438754, -712.0, -709.0])];
     let scaled = [50097073.143904634, 7308434.045697423, 146793821.87553743];

@@ -204,9 +204,9 @@ fn scales() -> Cases {
     ])
 }
 
-/// Builds the cases for derivatives, which are the same as in JAX: 2^-exponent for the fraction, and 2^exponent for
-/// `ldexp`. For `copysign`, the derivative with respect to the magnitude operand is the derivative of |x|, multiplied
-/// by the new sign, and the derivative with respect to the sign operand is 0.
+/// Builds the cases for derivatives, which are the same as in JAX: 2^-exponent for the fraction of `frexp`, and
+/// 2^exponent for `ldexp`. For `copysign`, the derivative with respect to the magnitude operand is the derivative of
+/// `abs(x)`, multiplied by the new sign, and the derivative with respect to the sign operand is 0.
 fn slopes() -> Cases {
     let numbers = |d| [floats(d, [12., -0.75, 0.])];
     let pair = |d| [floats(d, [2., -2., 0.]), floats(d, [-1., -0., -1.])];

@@ -1,4 +1,4 @@
-//! Derivatives at points where no true derivative exists, or where formulas often fail. Checks the tables of
+//! Derivatives at points where no true derivative exists, or where formulas often fail. The cases check the tables of
 //! [`singular`](crate::singular) on every float type, in forward and reverse mode.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,8 @@ use funcify::{DType, Graph, HostTensor, Scalar};
 use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase, reference_tolerance};
 use crate::singular::{CHOSEN, DEFINED, FLOATS, Mode, function};
 
-/// Functions whose derivatives have their own kernels and cases, because some backends lack these kernels.
+/// Functions in [`CHOSEN`] that these cases skip. Their derivatives use kernels that some backends lack, and have cases
+/// of their own.
 const KERNELS: [&str; 3] = ["lgamma", "polygamma", "erf_inv"];
 
 /// A list of points, with the derivative at each.
@@ -29,10 +30,10 @@ pub(super) fn cases() -> Cases {
             for (order, derivatives) in (1..).zip(line.derivatives).take(2) {
                 for (second, value) in derivatives.iter().enumerate() {
                     let by = [vec![0; order - second], vec![1; second]].concat();
-                    // Second derivatives that are not finite are skipped, because they are infinite or NaN, depending
-                    // on the mode.
+                    // Skip second derivatives that are not finite, because the mode determines whether they are
+                    // infinite or NaN.
                     let is_one = order == 1 || value.is_finite();
-                    // Not every device supports very small and very large numbers.
+                    // Skip very small and very large numbers, because not every device supports them.
                     let is_wide = |point: &&&[f64]| {
                         point.iter().any(|x| *x != 0.0 && x.is_finite() && !(1e-3..1e3).contains(&x.abs()))
                     };

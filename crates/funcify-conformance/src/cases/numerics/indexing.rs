@@ -7,7 +7,7 @@ use funcify::ops::ScatterMode;
 use super::{Cases, INTEGERS, all, answer_cases, ints};
 
 pub(super) fn cases() -> Cases {
-    // Unsigned types have no negative indices, so their second index is a large one instead of -3.
+    // Unsigned types have no negative indices, so their second index is 200 instead of -3.
     let far = |d: DType| if d == DType::I32 || d == DType::I64 { [10, -3] } else { [10, 200] };
     let edge = move |d: DType| if far(d)[1] < 0 { 0 } else { 3 };
     let x = || ints(DType::I64, [10, 11, 12, 13]);

@@ -1,10 +1,10 @@
-//! Category `numerics`: questions that tensor libraries answer differently. Every backend must return the same
-//! answer.
+//! Category `numerics`: edge cases in which tensor libraries return different results. Every backend must return the
+//! same result.
 //!
-//! The documentation of `funcify::ops` has a table of the answers. These cases check each line of the table on every
-//! dtype to which it applies. The expected answers are literals, and are never computed by the code under test.
+//! The documentation of `funcify::ops` has a table of these results. The cases check each line of the table on every
+//! dtype to which it applies. The expected results are literals, and are never computed by the code under test.
 //!
-//! The reciprocals of float answers are compared too, because they distinguish -0 from 0.
+//! The reciprocals of float results are compared too, because they distinguish -0 from 0.
 
 mod arithmetic;
 mod bits;
@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// Collects the cases for several lines of the table.
+/// Concatenates the cases for several lines of the table.
 fn all<const N: usize>(lines: [Cases; N]) -> Cases {
     Ok(lines.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
 }

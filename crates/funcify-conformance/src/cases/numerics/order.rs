@@ -105,7 +105,8 @@ fn running() -> Cases {
 /// Builds the cases for maxima and minima of zeros. Maximum and minimum treat -0 as less than 0. Comparisons and
 /// `argmax` treat the two zeros as equal.
 fn extremes_of_zeros() -> Cases {
-    // Only f64 is tested, because reductions on Burn's `wgpu` device, which has no f64, do not order -0 before 0.
+    // Test reductions only on f64, because reductions on Burn's `wgpu` device, which has no f64, do not order -0 before
+    // 0.
     const HOST: [DType; 1] = [DType::F64];
     let pair = |d| [floats(d, [-0., 0., -0., 0.]), floats(d, [0., -0., -0., 0.])];
     // A tensor with more elements than a SIMD register. All of them are zeros of the same sign, except for one near the

@@ -141,7 +141,7 @@ fn numbers() -> Cases {
     })
 }
 
-/// Builds the cases for transposed convolutions, which gradients of convolutions use.
+/// Builds the cases for transposed convolutions, which the gradients of convolutions use.
 fn transposes() -> Cases {
     let plain = ConvOptions::<2>::default();
     let options = [

@@ -72,7 +72,7 @@ fn polygamma() -> Cases {
     })
 }
 
-/// Returns uses of a unary op, which apply it to every special value and to tensors of every shape.
+/// Returns uses of a unary op, which apply it to every special value and to tensors of every shape in [`SHAPES`].
 fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
     let mut uses = vec![OpUse::new(op, [cycle_values(dtype, &[values(dtype).len()], 0)])];
     for shape in SHAPES {
@@ -93,13 +93,14 @@ fn bits() -> Cases {
     Ok(cases)
 }
 
-/// Builds the cases for neighbouring floats. Their distance is within the tolerance, so the category `numerics` also
-/// checks the exact bits.
+/// Builds the cases for `nextafter`. The distance between neighbouring floats is within the tolerance, so the category
+/// `numerics` also checks the exact bits.
 fn neighbours() -> Cases {
     on_dtypes("nextafter", &FLOATS, 0.0, |dtype| two_operands(NextAfter, dtype))
 }
 
-/// Returns uses of a binary op, which apply it to every pair of special values and to tensors of every shape.
+/// Returns uses of a binary op, which apply it to every pair of special values and to tensors of every shape in
+/// [`SHAPES`].
 fn two_operands<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
     let mut uses = vec![OpUse::new(op, pairs(dtype))];
     for shape in SHAPES {

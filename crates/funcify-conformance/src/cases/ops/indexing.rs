@@ -29,7 +29,7 @@ pub(super) fn cases() -> Cases {
     Ok([dynamic_slices()?, dynamic_updates()?, takes()?, gathers()?, scatters()?].concat())
 }
 
-/// Returns the slices to test: an axis, the operand's shape, and the size of the slice along the axis.
+/// Returns the slices to test, each given by an axis, the operand's shape, and the size of the slice along the axis.
 fn parts() -> Vec<(usize, &'static [usize], usize)> {
     let mut rows = vec![(0, &[0][..], 0), (0, &[5], 2), (0, &[3, 2], 3), (1, &[2, 3], 2)];
     for size in [0, 1, 3, 4] {

@@ -34,7 +34,7 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// An op with the operands that a case applies it to.
+/// An op and the operands to which a case applies it.
 #[derive(Clone)]
 pub(crate) struct OpUse {
     pub(crate) op: Op,
@@ -53,7 +53,8 @@ fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[OpUse]) -> 
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
-/// Builds a case with this category and name that applies all ops in `uses`.
+/// Builds a case with this category and name that applies each op in `uses` to its operands, as uploaded tensors and as
+/// views.
 pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {
@@ -96,7 +97,8 @@ fn reversed_backing(operand: &HostTensor) -> HostTensor {
     })
 }
 
-/// Returns the view of shape `shape` into the tensor `stored`, which [`reversed_backing`] created.
+/// Declares an input for the tensor `stored`, which [`reversed_backing`] created. Returns its view of shape `shape`,
+/// whose elements are those of the operand.
 fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> Value {
     let mut view = builder.input(name, stored.ty());
     for (axis, size) in shape.iter().rev().enumerate() {

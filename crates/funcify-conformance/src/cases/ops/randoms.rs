@@ -13,7 +13,7 @@ pub(super) fn cases() -> Cases {
 fn uses(words: Words) -> Vec<OpUse> {
     let op = |shape: &[usize]| Threefry { shape: Shape::from(shape), words };
     // The result has the axes of the keys, the axes of the shape, and possibly an axis for the two words. At most six
-    // axes are supported.
+    // axes are supported, so use only shapes with fewer than five axes.
     let shapes = SHAPES.into_iter().filter(|shape| shape.len() < 5);
     let key = || cycle_values(DType::U32, &[2], 6);
     let mut uses: Vec<OpUse> =

@@ -66,7 +66,7 @@ fn long_axes() -> Cases {
     })
 }
 
-/// Returns every axis of every shape in [`SHAPES`].
+/// Returns all pairs of a shape in [`SHAPES`] and one of its axes.
 fn axes() -> impl Iterator<Item = (&'static [usize], usize)> {
     SHAPES.into_iter().flat_map(|shape| (0..shape.len()).map(move |axis| (shape, axis)))
 }

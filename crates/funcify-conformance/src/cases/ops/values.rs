@@ -10,7 +10,7 @@ pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DTyp
 pub(super) const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
 /// Floats between -1 and 1, and floats near integers and half-integers, where functions with poles and inverse
-/// functions are numerically difficult.
+/// functions are hard to compute accurately.
 const NEAR_REALS: [f64; 20] = [
     0.0,
     -0.0,
@@ -39,7 +39,7 @@ pub(super) fn near_integers(dtype: DType) -> HostTensor {
     cycle(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
 }
 
-/// The shift amounts in [`shift_pairs`]. The cases for shifts also use [`pairs`].
+/// The shift amounts in [`shift_pairs`]. The cases for shifts get negative and larger amounts from [`pairs`].
 const AMOUNTS: [i64; 9] = [0, 1, 4, 7, 8, 31, 32, 63, 64];
 
 /// Returns all pairs of a value in [`values`] and a shift amount, as two vectors.

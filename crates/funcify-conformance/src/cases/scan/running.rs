@@ -57,7 +57,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| {
         scan_outputs(scan(init, xs, |c, x| carry_as_output(x + 1.0 / c)))
     }),
-    // Multiplies 400 small matrices in log space.
+    // Multiplies a vector by 400 small matrices in log space.
     &program(&["log_space_400", "log_space_400_f64"], ["logits"], |[logits]| {
         let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;
         let (last, ()) = scan(start, logits, |c, x| {

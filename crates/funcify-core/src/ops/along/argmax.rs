@@ -1,8 +1,8 @@
 //! `argmax`: the position of the largest element along an axis.
 //!
-//! If several elements are equally large, the result is the position of the first of them. If the axis contains NaN,
-//! the result is the position of the first NaN. An empty axis is rejected only at run time, because the op may be in a
-//! loop that runs no steps.
+//! If several elements share the largest value, the result is the position of the first of them. If the axis contains
+//! NaN, the result is the position of the first NaN. An empty axis is rejected only at run time, because the op may be
+//! in a loop that runs no steps.
 
 use crate::ops::check_not_empty;
 use crate::ops::rules::*;

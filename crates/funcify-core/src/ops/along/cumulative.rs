@@ -1,8 +1,8 @@
 //! `cumulative`: a running sum, product, maximum or minimum along an axis.
 //!
 //! The op corresponds to JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` of the result combines elements
-//! 0 to `i` of the operand or, in reverse, the elements from `i` to the end. Integers wrap. A running maximum or
-//! minimum is NaN at the first NaN and at all later elements.
+//! 0 to `i` of the operand or, in the reverse direction, the elements from `i` to the end. Integers wrap. A running
+//! maximum or minimum is NaN at the first NaN and at all later elements.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Cumulative {
         results.collect()
     }
 
-    /// Returns the equivalent associative scan, which combines the elements along axis 0.
+    /// Returns the equivalent associative scan for an operand whose axis was moved to the front.
     fn as_scan(&self, x: Value) -> Result<AssociativeScan, Failed> {
         let row = x.ty().with_shape(x.shape().without(self.axis));
         let params = ["a", "b"].map(|name| (name.to_string(), row.clone()));

@@ -41,7 +41,7 @@ impl ReduceKind {
         Self::TABLE.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Checks that the monoid is defined on elements of this type.
+    /// Returns an error if the monoid is not defined on elements of this type.
     pub(in crate::ops) fn check(self, at: &Place, x: &TensorType) -> Result<()> {
         let logical = matches!(self, ReduceKind::Any | ReduceKind::All);
         if logical == (x.dtype == DType::Bool) {
@@ -229,7 +229,7 @@ impl Reduce {
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
     }
 
-    /// Divides `whole` equally among the elements that equal the extremum. The quotient is NaN if the extremum is NaN.
+    /// Divides `whole` by the number of elements that equal the extremum. The quotient is NaN if the extremum is NaN.
     fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
         // The count of an empty reduction is 0. `maximum` avoids a division by zero.
         let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
@@ -247,9 +247,9 @@ impl Reduce {
         y.reshape(ones).broadcast_to(shape)
     }
 
-    /// Computes, for each element, the product of all other elements that are reduced together with it, from the
-    /// cumulative products before and after it. This needs no division, so derivatives of every order are correct at
-    /// zeros.
+    /// Computes, for each element, the product of all other elements that are reduced to the same result, from the
+    /// cumulative products before and after the element. This needs no division, so derivatives of every order are
+    /// correct at zeros.
     fn products_of_others(&self, x: Value) -> Value {
         let shape = x.shape();
         let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));

@@ -22,7 +22,7 @@ pub struct Sort {
 
 op_text!("sort" => Sort { axis }, order: descending as ascending or descending);
 
-/// Compares two elements. NaN compares greater than any number.
+/// Compares two elements. NaN compares equal to NaN and greater than any number.
 fn compare(left: Scalar, right: Scalar) -> Ordering {
     match (left, right) {
         (Scalar::Int(a), Scalar::Int(b)) => a.cmp(&b),

@@ -51,7 +51,7 @@ impl Attributes {
         self
     }
 
-    /// Adds an attribute that holds the value of a field.
+    /// Adds an attribute that holds the value of a field of the op.
     pub(in crate::ops) fn with_field(mut self, key: &str, field: &impl AttributeField) -> Self {
         self.0.push((key.to_string(), field.to_attribute()));
         self
@@ -77,7 +77,7 @@ impl Attributes {
         self.0.is_empty()
     }
 
-    /// Adds a parsed attribute.
+    /// Appends an attribute with this key and value.
     pub(crate) fn push(&mut self, key: String, value: Attribute) {
         self.0.push((key, value));
     }
@@ -144,7 +144,7 @@ impl Attributes {
     }
 
     /// Returns the error for attributes that the op called `name` rejects. `expected` describes the attribute that is
-    /// missing or invalid. If it is missing, the error lists the remaining attributes, because one of them may be
+    /// missing or invalid. If an attribute is missing, the error lists the remaining ones, because one of them may be
     /// misspelt.
     pub(crate) fn rejection(&self, site: Site, name: &str, expected: String) -> Error {
         let left: Vec<&str> = self.iter().map(|(key, _)| key).collect();
@@ -158,7 +158,7 @@ impl Attributes {
                 .unwrap_or_default();
             return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix };
         }
-        // Splits a text such as "`kind` as one of sum, max, not `summ`".
+        // Split a text such as "`kind` as one of sum, max, not `summ`".
         match expected.split_once(", not `") {
             Some((expected, word)) => {
                 let words = expected.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -264,8 +264,8 @@ macro_rules! op_key {
 }
 
 /// Implements [`OpText`], `parse` and [`OpKey`](crate::ops::OpKey) for an op whose attributes are its fields. A flag is
-/// written as one of two words. If no fields are listed, the macro implements only [`OpText`], without attributes, for
-/// an op that other code prints and parses.
+/// written as one of two words. Without braces, the macro implements only [`OpText`], with no attributes. Constants and
+/// ops with bodies use this form, because the printer and the parser handle them separately.
 macro_rules! op_text {
     ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
         $crate::ops::op_key!($name => $op);

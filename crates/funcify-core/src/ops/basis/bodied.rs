@@ -14,7 +14,7 @@ use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
 /// An op with bodies. A new op with bodies must implement all methods, because none has a default. The supertraits
-/// print the op, prune it, and propagate derivatives and lanes through its bodies.
+/// print the op, prune it, and predict how lanes and derivatives pass through its bodies.
 pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Returns the bodies, which are the graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;
@@ -39,7 +39,8 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// the types of one lane.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
-    /// Adds the op to a forward pass. `wrt` marks the operands for which the backward pass will compute cotangents.
+    /// Adds the op to a forward pass, and saves residuals for the backward pass. `wrt` marks the operands for which the
+    /// backward pass will compute cotangents.
     fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed>;
 }
 
@@ -62,11 +63,11 @@ pub(crate) trait Prunable {
 /// The sizes that an op uses or binds outside its bodies.
 #[derive(Default)]
 pub(crate) struct OwnSizes<'a> {
-    /// A dimension that the op uses, with a description for error messages.
+    /// A dimension that the op uses, such as the number of steps of a loop, with a description for error messages.
     pub(crate) dim: Option<(&'static str, &'a Dim)>,
     /// The symbol that the op binds to the value of an operand before its bodies run. The bodies can use it.
     pub(crate) bound_before: Option<&'a Symbol>,
-    /// The symbol that the op binds only after it has run.
+    /// The symbol that the op binds only after it has run, so its bodies cannot use it.
     pub(crate) bound_after: Option<&'a Symbol>,
 }
 
@@ -153,7 +154,7 @@ impl Op {
         self.bodied().and_then(|op| op.steps(operands))
     }
 
-    /// Returns `true` if a derivative passes through the op. `active` marks the operands that carry a derivative.
+    /// Returns `true` if the op propagates a derivative from the operands marked in `active` to its results.
     pub(crate) fn passes_derivative(&self, active: &[bool]) -> bool {
         match self {
             Op::Unary(Unary::StopGradient) => false,
@@ -188,8 +189,8 @@ impl Op {
     }
 
     /// Adds the op to a forward pass, and saves the residuals from which the backward pass computes the cotangents of
-    /// the operands in `wrt`. A loop always saves its states. The checkpoint policy selects additional values in the
-    /// bodies.
+    /// the operands in `wrt`. A loop always saves its states. The checkpoint policy selects additional values to save
+    /// from the bodies.
     pub(crate) fn forward(
         &self,
         operands: &[Value],
@@ -203,7 +204,7 @@ impl Op {
     }
 }
 
-/// Returns the bodies of an op, with the leading bodies in `old` replaced by those in `new`.
+/// Replaces the leading bodies in `old` with those in `new`, and returns all bodies.
 pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))

@@ -27,10 +27,10 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Returns the attributes in the order in which the text form prints them.
     fn attributes(&self) -> Attributes;
 
-    /// Applies the batching rule: adds ops to the open graph that compute this op for `size` lanes at once, using
-    /// [`apply`](crate::apply) and the methods of [`Value`], and returns their results. At least one operand has lanes.
-    /// An elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
-    /// guarantees that hold for every rule.
+    /// Applies the batching rule: adds the ops that compute this op for `size` lanes at once to the open graph, and
+    /// returns their results. The rule adds them through [`apply`](crate::apply) and the methods of [`Value`]. At least
+    /// one operand has lanes. An elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise).
+    /// [`OpRules`] describes the guarantees that hold for every rule.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// Applies the forward-mode rule: adds the op and the tangents of its results to the open graph, like
@@ -40,7 +40,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Applies the reverse-mode rule: adds ops to the open graph that compute the cotangents of the operands, like
+    /// Applies the reverse-mode rule: adds the ops that compute the cotangents of the operands to the open graph, like
     /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse-mode rule. A program that
     /// needs the missing rule is rejected.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
@@ -220,7 +220,7 @@ impl Custom {
     }
 }
 
-/// A registry entry with which the parser builds an op of another crate.
+/// A registry entry for an op of another crate, which the parser uses to build the op.
 #[doc(hidden)]
 pub struct CustomOpEntry {
     /// The op's name in the text form.

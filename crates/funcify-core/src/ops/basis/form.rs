@@ -105,7 +105,7 @@ pub(crate) struct Form {
 
 /// A body: `NAME (params) with captured { lines, equations, writes, unwritten results }`.
 pub(crate) struct FormBody {
-    /// The graph of the body. For an inline body, the parser sets no outputs.
+    /// The graph of the body. The parser gives the graph of an inline body no outputs.
     pub(crate) graph: Arc<Graph>,
     /// The number of parameters in parentheses. The parameters declared by the lines and the captured values follow
     /// them.
@@ -126,7 +126,7 @@ pub(crate) struct Line {
     pub(crate) role: &'static str,
     pub(crate) site: Site,
     pub(crate) source: Source,
-    /// The source's name as written in the text, and the position of that name.
+    /// The name of the source as written in the text, and its position there.
     pub(crate) named: (String, Site),
     /// A tap for each parameter.
     pub(crate) taps: Vec<Tap>,
@@ -257,7 +257,7 @@ impl Form {
 }
 
 impl FormBody {
-    /// Creates a block for the printer. The first `params` parameters are in parentheses.
+    /// Creates a block for the printer. The first `params` inputs of the graph are printed in parentheses.
     pub(crate) fn block(graph: &Arc<Graph>, params: usize, captured: &[ValueId]) -> Self {
         let unwritten_results = graph.outputs().iter().map(|output| output.value).collect();
         let (lines, writes, end) = (Vec::new(), Vec::new(), Site::Unknown);

@@ -1,12 +1,12 @@
 //! Predicts which states of a loop and which results of a switch have lanes, tangents or cotangents.
 //!
 //! A rule that traces a body must know in advance which parameters have lanes, tangents or cotangents. It could trace
-//! the body repeatedly, until the set of these parameters stops growing, but in nested loops this would multiply the
-//! number of traces at each level of nesting. This module therefore follows paths through the graphs and their bodies
-//! without tracing, and revisits a body only if more of its parameters are reached. The prediction is only a guess: it
-//! includes too many parameters if a path leads through an op whose rule returns no derivative. The rule compares the
-//! guess with the flags that it finds by tracing. If they differ, the rule falls back to tracing the body repeatedly:
-//! see [`Guess`].
+//! the body repeatedly, until the set of these parameters stops growing, but with nested loops, each level of nesting
+//! would multiply the number of traces. This module therefore follows paths through the graphs and their bodies without
+//! tracing, and revisits a body only if more of its parameters are reached. The prediction is only a guess: it includes
+//! too many parameters if a path leads through an op whose rule returns no derivative. The rule compares the guess with
+//! the flags that it finds by tracing. If they differ, the rule falls back to tracing the body repeatedly: see
+//! [`Guess`].
 
 use crate::derivative::active_values;
 use crate::fixpoint::{fixpoint, or_flags};
@@ -29,7 +29,8 @@ impl ReachKind {
     }
 }
 
-/// A guess at the flags that a rule finds by tracing.
+/// A guess at the flags that a rule finds by tracing a body: for each state or result, `true` if it has lanes, tangents
+/// or cotangents.
 pub(crate) struct Guess {
     /// The flags that are certain to be set.
     least: Vec<bool>,
@@ -49,8 +50,8 @@ impl Guess {
     }
 
     /// Calls `trace` repeatedly, until `trace` finds exactly the flags that it received. Returns these flags and the
-    /// traced result. `trace` receives the current flags as its first parameter, and sets the flags that it finds in
-    /// the second.
+    /// traced result. `trace` receives the current flags as its first parameter, and records the flags that it finds in
+    /// its second.
     pub(crate) fn confirm<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,

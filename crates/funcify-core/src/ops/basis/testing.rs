@@ -24,12 +24,12 @@ fn try_eval(text: &str, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     Ok(results)
 }
 
-/// Evaluates an op and returns its results.
+/// Evaluates an op and returns all its results. Panics if the type rule or the evaluation fails.
 pub(crate) fn eval_all(text: &str, inputs: &[HostTensor]) -> Vec<HostTensor> {
     try_eval(text, inputs).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates an op and returns its first result.
+/// Evaluates an op and returns its first result. Panics like [`eval_all`].
 pub(crate) fn eval_op(text: &str, inputs: &[HostTensor]) -> HostTensor {
     eval_all(text, inputs).swap_remove(0)
 }
@@ -128,8 +128,8 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
     check_forward(text, &gradients.unwrap_or_else(|error| panic!("{text}: {error}")), &names, &inputs);
 }
 
-/// Checks that forward mode agrees with central differences. Returns the results with their tangents, and the tangents
-/// of the inputs.
+/// Checks that forward mode agrees with central differences along pseudorandom tangents of the inputs in `wrt`. Returns
+/// the results followed by their tangents, and the tangents of these inputs.
 fn check_forward(text: &str, graph: &Graph, wrt: &[&str], inputs: &[HostTensor]) -> (Vec<HostTensor>, Vec<HostTensor>) {
     let pushed = graph.jvp(wrt).unwrap_or_else(|error| panic!("{text}: {error}"));
     let index_of = |name: &&str| (0..graph.inputs().len()).find(|index| graph.input_name(*index) == *name).unwrap();

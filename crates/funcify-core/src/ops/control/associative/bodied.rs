@@ -38,7 +38,8 @@ impl Bodied for AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// Returns which leaves are needed, either because their results are used or because `combine` reads them.
+    /// Returns which leaves are needed, either because their results are used or because a needed part of `combine`
+    /// reads them.
     fn needed_leaves(&self, results: &[bool], combine: &Need) -> Vec<bool> {
         let is_read = |leaf| combine.has(&self.combine, leaf) || combine.has(&self.combine, self.leaves + leaf);
         results.iter().enumerate().map(|(leaf, result)| *result || is_read(leaf)).collect()

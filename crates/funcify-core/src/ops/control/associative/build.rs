@@ -30,8 +30,8 @@ impl AssociativeScanOptions {
         AssociativeScanOptions::default()
     }
 
-    /// Scans from the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element is still the
-    /// first parameter of `combine`.
+    /// Runs the scan from the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element is
+    /// still the first parameter of `combine`.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self

@@ -1,12 +1,13 @@
 //! The derivatives of the associative scan.
 //!
 //! Forward mode extends `combine` to dual numbers. The extension is associative because `combine` is, so an associative
-//! scan computes the tangents too, in logarithmic depth.
+//! scan over dual numbers computes the tangents too, in logarithmic depth.
 //!
-//! For reverse mode, let g be the total cotangent of `y[t]`. The pullback of `combine(y[t-1], x[t])` maps g to the
-//! cotangents `(d y[t-1], d x[t])`. At the first element of the scan, `d x[t] = g`. The backward pass runs in the
-//! opposite direction and reads the accumulated elements of the forward pass. It handles all elements at once if
-//! `combine` permits this ([`parallel`]). Otherwise, it runs a loop ([`sequential`]).
+//! For reverse mode, let g be the total cotangent of `y[t]`: its cotangent from outside the scan, plus the contribution
+//! of the next element. The pullback of `combine(y[t-1], x[t])` maps g to the cotangents `(d y[t-1], d x[t])`. At the
+//! first element of the scan, `d x[t] = g`. The backward pass runs in the opposite direction and reads the accumulated
+//! elements of the forward pass. It handles all elements at once if `combine` permits this ([`parallel`]). Otherwise,
+//! it runs a loop ([`sequential`]).
 
 use super::*;
 
@@ -67,7 +68,7 @@ pub(super) fn vjp(
     sequential::vjp(op, context, cotangents, &order, reached)
 }
 
-/// The neighbours of each element in the direction of the scan.
+/// The order in which the scan combines the elements.
 pub(super) struct Order {
     /// The row index of each element's predecessor in the order of the scan. The entry of the first element is its own
     /// index.

@@ -1,5 +1,5 @@
-//! Transposed Jacobians of an elementwise `combine`. For each pair of leaves, the Jacobian has at most one nonzero
-//! number per element. For most pairs of leaves, all of these numbers are zero.
+//! Transposed Jacobians of an elementwise `combine`. For each pair of leaves, the Jacobian is diagonal, so one number
+//! per element of the leaf represents it. For most pairs of leaves, all of these numbers are zero.
 //!
 //! A transposed Jacobian maps cotangents of the leaves of `combine`'s result to cotangents of the leaves of its first
 //! parameter. Applying several transposed Jacobians in sequence is equivalent to applying their product, with the
@@ -19,7 +19,7 @@ pub(super) enum Factor<C> {
     Of(C),
 }
 
-/// A coefficient: one number per element.
+/// A factor that is stored as a tensor, with one number per element of the leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Coefficient {
     pub(super) number: Value,
@@ -33,7 +33,7 @@ pub(super) struct Coefficient {
 pub(super) type Matrix<C> = Vec<Vec<Factor<C>>>;
 
 impl<C: Copy> Factor<C> {
-    /// Composes this factor with the one applied after it. `product` multiplies two coefficients.
+    /// Composes this factor with `next`, which is applied after it. `product` multiplies two coefficients.
     fn compose(self, next: Self, product: impl Fn(C, C) -> C) -> Self {
         match (self, next) {
             (Factor::Zero, _) | (_, Factor::Zero) => Factor::Zero,
@@ -85,8 +85,8 @@ fn zero_where(stopped: Option<Value>, value: Value) -> Value {
     stopped.map_or(value, |stopped| select(stopped, 0.0, value))
 }
 
-/// Composes a matrix with the one applied after it. `product` multiplies two coefficients, and `sum` adds the factors
-/// of two paths to the same leaf.
+/// Composes the matrix `first` with `next`, which is applied after it. `product` multiplies two coefficients, and `sum`
+/// adds the factors of two paths to the same leaf.
 pub(super) fn compose<C: Copy>(
     first: &Matrix<C>,
     next: &Matrix<C>,
@@ -100,7 +100,8 @@ pub(super) fn compose<C: Copy>(
     first.iter().map(|row| (0..next.len()).map(|column| entry(row, column)).collect()).collect()
 }
 
-/// Composes matrices of coefficients, like [`compose`]. `likes` are values with the types of the leaves.
+/// Composes two matrices of coefficients with [`compose`]. A product stops the elements that either coefficient stops,
+/// and a sum stops those that both stop. `likes` are values with the types of the leaves.
 pub(super) fn compose_coefficients(
     first: &Matrix<Coefficient>,
     next: &Matrix<Coefficient>,
@@ -119,8 +120,8 @@ pub(super) fn compose_coefficients(
     compose(first, next, product, sum)
 }
 
-/// Generalises the kinds of factors until they are closed under products: every product of matrices with factors of
-/// these kinds is again such a matrix.
+/// Generalises the kinds of factors until they are closed under products: the product of two matrices with factors of
+/// these kinds has factors of these kinds again.
 pub(super) fn closed_under_products(kinds: Matrix<()>) -> Matrix<()> {
     fixpoint(kinds, |kinds| {
         let twice = compose(kinds, kinds, |(), ()| (), |_, _, _| ());

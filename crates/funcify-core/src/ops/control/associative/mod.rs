@@ -1,7 +1,7 @@
 //! The associative scan: an inclusive prefix scan in logarithmic depth, like JAX's `lax.associative_scan`.
 //!
-//! Forward, `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`. In reverse, `y[n-1] = x[n-1]` and `y[t] = combine(y[t+1],
-//! x[t])`. `combine` is defined on single elements.
+//! In a forward scan, `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`. In a reverse scan, `y[n-1] = x[n-1]` and `y[t]
+//! = combine(y[t+1], x[t])`. `combine` is defined on single elements.
 //!
 //! - **associative-c1** all leaves have the same number of rows.
 //! - **associative-c2** the rows of a leaf, the two parameters of `combine` for that leaf, and its result for that leaf
@@ -11,8 +11,8 @@
 //!   because of rounding.
 //!
 //! Operands, in order: the leaves, whose rows are the elements; the values that `combine` captures. Parameters of
-//! `combine`: the leaves of the first element, the leaves of the second element, the captured values. Results: a tensor
-//! for each leaf, of the leaf's type.
+//! `combine`: the leaves of the first element, the leaves of the second element, the captured values. Results: for each
+//! leaf, a tensor of the leaf's type.
 //!
 //! No backend has a lowering rule for the op. `AssociativeScan::sweeps` batches `combine` into two programs that
 //! combine many pairs at once, and the runtime runs these programs in an odd-even recursion. For n elements, this takes
@@ -38,7 +38,7 @@ pub use sweeps::Sweeps;
 
 use crate::ops::scan::stack_rows;
 
-/// An inclusive prefix scan whose `combine` graph is associative.
+/// The associative scan: an inclusive prefix scan with an associative `combine`.
 #[derive(Clone, Debug)]
 pub struct AssociativeScan {
     /// The graph that combines two elements. The first of them is the accumulated element.
@@ -52,7 +52,7 @@ pub struct AssociativeScan {
 op_text!("associative_scan" => AssociativeScan);
 
 impl AssociativeScan {
-    /// Returns which parameters of `combine` depend on the operands in `wrt`.
+    /// Returns which parameters of `combine` depend on the operands that `wrt` marks.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let (of_leaves, of_captured) = wrt.split_at(self.leaves);
         let feeds: Vec<(usize, usize)> =
@@ -110,7 +110,7 @@ impl OpRules for AssociativeScan {
         Ok(inputs[..leaves].to_vec())
     }
 
-    /// Combines the elements one by one.
+    /// Combines the elements one by one, in the order of the scan.
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let (xs, captured) = inputs.split_at(self.leaves);
         let count = xs[0].shape()[0];

@@ -3,10 +3,10 @@
 //! Let `dy[t]` be the cotangent of `y[t]` from outside the scan, `g[t]` the total cotangent of `y[t]`, and `J[t]` the
 //! transposed Jacobian of `combine(y[t-1], x[t])` with respect to `y[t-1]`. Then `g[t] = dy[t] + J[t+1] g[t+1]`. This
 //! affine recurrence is an associative scan of pairs, in the opposite direction: `(J, g)` followed by `(K, h)` is `(K
-//! J, h + K g)`. If each element of a leaf of `y[t]` depends only on the elements of `y[t-1]` at the same position, `J`
-//! has one number per element for each pair of connected leaves ([`jacobian`](super::jacobian)). The rule then
+//! J, h + K g)`. If each number in `y[t]` depends only on the numbers in `y[t-1]` at the same position of their leaves,
+//! then `J` has one number per position for each pair of leaves ([`jacobian`](super::jacobian)). In this case, the rule
 //!
-//! 1. batches `combine` over all elements and records the result on a tape, with the operands `y[t-1]` and `x[t]`;
+//! 1. batches `combine` over all elements, and records it on a tape with the operands `y[t-1]` and `x[t]`;
 //! 2. pulls cotangents of 1 back through the tape, one leaf at a time, to obtain the Jacobians;
 //! 3. computes all `g[t]` with an associative scan, which is itself differentiable;
 //! 4. pulls the `g[t]` back to obtain the cotangents of the elements and, after summation, of the captured values.
@@ -97,9 +97,9 @@ pub(super) fn vjp(
 }
 
 /// Checks that the path from the accumulated element to the reached leaves is elementwise, with a single dtype. Returns
-/// whether an op on the path selects one operand and ignores another, or `None` if the check fails. A `combine` that
-/// contains a loop or a switch fails the check, because it would save too many residuals when it runs on all elements
-/// at once.
+/// `None` if the check fails. Otherwise, returns `true` if an op on the path selects one operand and ignores another,
+/// as a maximum does. A `combine` that contains a loop or a switch fails the check, because it would save too many
+/// residuals when it runs on all elements at once.
 fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
     let combine = &op.combine;
     if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {
@@ -126,8 +126,8 @@ fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -
     Some(chooses)
 }
 
-/// Traces `combine` for all rows at once. The inputs are the previous accumulated elements, the elements themselves,
-/// and the captured values that have lanes.
+/// Traces `combine` for all rows at once. `inputs` holds the accumulated elements that precede the rows, the rows
+/// themselves, and the captured values that have lanes.
 fn trace_over_all_rows(
     op: &AssociativeScan,
     count: &Dim,
@@ -151,8 +151,8 @@ fn trace_over_all_rows(
     })
 }
 
-/// Returns the leaves that have cotangents, and the factors between them for each element. The factors map cotangents
-/// of `combine(y[t-1], x[t])` to cotangents of `y[t-1]`.
+/// Returns the leaves that have cotangents, and the matrix of the factors between these leaves. The factors map
+/// cotangents of `combine(y[t-1], x[t])` to cotangents of `y[t-1]`.
 fn jacobians(
     tape: &Tape<'_>,
     of_first: &[bool],
@@ -170,7 +170,7 @@ fn jacobians(
         };
         let ones = ys[from].ones_like();
         let numbers = pull(ones)?;
-        // Pulls back NaN as a probe. A 0 in the result shows that no cotangent passes, because NaN times any number is
+        // Pull back NaN as a probe. A 0 in the result shows that no cotangent passes, because NaN times any number is
         // NaN.
         let probes = if chooses { pull(ys[from].full_like(f64::NAN))? } else { vec![None; ys.len()] };
         let factors = numbers.into_iter().zip(probes).map(|(number, probe)| match number {
@@ -189,7 +189,7 @@ fn jacobians(
     Ok((leaves, factors))
 }
 
-/// Computes the total cotangents of the results. `given` holds the cotangents from outside the scan.
+/// Computes the total cotangents of the results from `given`, their cotangents from outside the scan.
 fn accumulate_cotangents(
     op: &AssociativeScan,
     order: &Order,
@@ -202,8 +202,8 @@ fn accumulate_cotangents(
     if kinds.iter().flatten().all(|kind| *kind == Factor::Zero) {
         return given;
     }
-    // Element t of the scan holds the cotangent of `y[t]` and the factors of element t + 1. The factors of the last
-    // element can be arbitrary, because they are never applied.
+    // Element t of the backward scan holds the cotangent of `y[t]` and the factors of element t + 1. The factors of the
+    // last element can be arbitrary, because they are never applied.
     let elements: Vec<Value> = pack_factors(&kinds, factors, &given, chooses)
         .into_iter()
         .map(|value| value.take(0, order.next))
@@ -225,8 +225,8 @@ fn accumulate_cotangents(
     results[results.len() - given.len()..].to_vec()
 }
 
-/// Lists the coefficients of the factors and, if `may_stop` is `true`, their masks, as leaves of a scan. `likes` are
-/// values with the types of the leaves.
+/// Returns the coefficients of the factors of kind [`Factor::Of`] and, if `may_stop` is `true`, their masks. These are
+/// leaves of the backward scan. `likes` are values with the types of the leaves.
 fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
     let mut values = Vec::new();
     for (kinds, factors) in kinds.iter().zip(factors) {
@@ -241,8 +241,8 @@ fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Valu
     values
 }
 
-/// Rebuilds the factors from the leading values, and returns the factors and the remaining values. This is the inverse
-/// of [`pack_factors`].
+/// Rebuilds the factors from the leading entries of `values`, and returns them with the remaining entries. This is the
+/// inverse of [`pack_factors`].
 fn unpack_factors(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
     let mut count = 0;
     let mut next = || {

@@ -24,7 +24,7 @@ pub(super) fn vjp(
     let of_captured: Vec<bool> = of_captured.map(|(value, wrt)| value.dtype().is_float() && *wrt).collect();
     let wrt = op.active(context.wrt);
 
-    // Finds the leaves that have cotangents, either from outside the scan or from another leaf.
+    // Find the leaves that have cotangents, either from outside the scan or from another leaf.
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let (_, (of_x, of_xs, sums, totals)) = Guess::new(given, reached).confirm(|active, found| {
         let mut of_x = vec![false; op.leaves];

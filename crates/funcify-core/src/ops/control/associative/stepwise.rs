@@ -1,5 +1,5 @@
-//! The associative scan as a loop with one combination per step. This form is fastest if a step has no fixed overhead,
-//! as in a compiled loop.
+//! The associative scan as a loop with one combination per step. This is the fastest form if the steps have no fixed
+//! overhead, as in a compiled loop.
 
 use super::*;
 use crate::graph::inline;

@@ -1,4 +1,5 @@
-//! The up and down sweeps of the odd-even recursion (Blelloch 1990), for any number of pairs of adjacent elements.
+//! The programs for the up and down sweeps of the odd-even recursion (Blelloch 1990). They accept any number of pairs
+//! of adjacent elements.
 //!
 //! `combine` is batched with the pairs as lanes, so that all pairs are combined at once. Pairs are split and joined by
 //! reshaping `2n` rows to `n` rows of twice the length.
@@ -19,7 +20,7 @@ pub struct Sweeps {
     /// `combine` captures.
     pub up: Arc<Graph>,
     /// The program that computes the results at all rows from the results at every other row. Its inputs are the
-    /// results at every other row, the rows of the pairs, and the values that `combine` captures. It covers only the
+    /// results at every other row, the rows of the pairs, and the values that `combine` captures. It computes only the
     /// needed leaves.
     pub down: Arc<Graph>,
     /// The leaves whose results are used, and the leaves that `combine` reads to compute them.
@@ -27,7 +28,7 @@ pub struct Sweeps {
 }
 
 impl AssociativeScan {
-    /// Builds the sweeps for operands of these types. `used` marks the results that the caller needs.
+    /// Builds the sweeps for operands of the types in `inputs`. `used` marks the results that the caller needs.
     #[doc(hidden)]
     pub fn sweeps(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Sweeps> {
         let needed = self.needed(used);
@@ -54,7 +55,7 @@ impl AssociativeScan {
             let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| split_pairs(leaf, &size)).collect();
-            // In a reverse scan, the accumulated element is the second one of the pair.
+            // In a reverse scan, the accumulated element is the second element of the pair.
             let first = elements.iter().map(|pair| pair[usize::from(self.reverse)]).collect::<Vec<_>>();
             let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
             self.combined(&size, &first, &second, &captured, &all)
@@ -65,7 +66,7 @@ impl AssociativeScan {
             let captured = captures();
             let between: Vec<Value> =
                 both.into_iter().map(|leaf| split_pairs(leaf, &size)[usize::from(!self.reverse)]).collect();
-            // The other leaves of `first` can be arbitrary, because no needed result depends on them.
+            // The leaves of `first` that are not needed can be arbitrary, because no needed result depends on them.
             let mut first = between.clone();
             needed.iter().zip(&every_other).for_each(|(leaf, result)| first[*leaf] = *result);
             let between = self.combined(&size, &first, &between, &captured, &needed)?;

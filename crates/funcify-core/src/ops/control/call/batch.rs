@@ -110,8 +110,8 @@ impl Lanes<'_> {
         values.into_iter().enumerate().map(|(index, value)| self.spread_result(index, value)).collect()
     }
 
-    /// Gives lanes to `value` if the result at `index` gets lanes. Marks that result in `found` if `value` already has
-    /// lanes.
+    /// Returns `value`, broadcast to all lanes if the result at `index` gets lanes. Marks this result in `found` if
+    /// `value` already has lanes.
     fn spread_result(&mut self, index: usize, value: Batched) -> Value {
         self.found[index] |= value.mapped;
         value.materialized_if(self.results[index], self.size).value

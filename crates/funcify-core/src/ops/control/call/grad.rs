@@ -12,8 +12,8 @@ use crate::derivative::{emit_transpose, no_derivative, no_record, primals};
 use crate::graph::inline;
 
 impl Call {
-    /// Adds the call to a forward pass. A call with a reverse-mode rule runs `forward`, and saves the residuals that
-    /// `forward` returns.
+    /// Adds the call to a forward pass. If the call has a reverse-mode rule, inlines `forward` in place of the call,
+    /// and saves the residuals that `forward` returns.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value]) -> Result<Forward, Failed> {
         let Rule::Vjp { forward, .. } = self.unfolded_rule() else {
             return Ok(Forward::of(emit(self.clone(), operands)?));
@@ -25,7 +25,7 @@ impl Call {
     }
 }
 
-/// Returns the residuals that `forward` returned.
+/// Returns the residuals in `record`, which `forward` returned.
 fn residuals(record: &Record) -> Result<&[Value], Failed> {
     if let Record::Residuals(residuals) = record { Ok(residuals) } else { Err(no_record("custom_vjp")) }
 }

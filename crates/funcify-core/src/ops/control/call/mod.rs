@@ -64,7 +64,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Returns the rule with `graph` applied to each of its graphs.
+    /// Returns a copy of the rule, with each graph replaced by the result of calling `graph` on it.
     fn map(&self, mut graph: impl FnMut(&Arc<Graph>) -> Arc<Graph>) -> Rule {
         match self {
             Rule::Vjp { forward, backward } => Rule::Vjp { forward: graph(forward), backward: graph(backward) },
@@ -151,7 +151,7 @@ impl Call {
     }
 }
 
-/// Never prunes a call, because its rule covers all results.
+/// Keeps all operands and results of a call, because its rule covers all results.
 impl Prunable for Call {
     fn needed_operands(&self, _: &[bool], _: &mut [Need]) -> Vec<bool> {
         vec![true; self.operands()]

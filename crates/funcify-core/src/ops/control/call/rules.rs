@@ -6,8 +6,9 @@ use super::*;
 use crate::graph::{Replay, tracer};
 
 impl Graph {
-    /// Inlines the calls to functions with derivative rules, including calls in bodies. Removes nodes that only
-    /// derivative rules use, except nodes that may fail at run time. Returns `None` if the graph contains no such call.
+    /// Returns a copy of the graph in which the calls to functions with derivative rules are inlined, including calls
+    /// in bodies. Omits nodes that only derivative rules use, except nodes that may fail at run time. Returns `None` if
+    /// the graph contains no such call.
     #[doc(hidden)]
     pub fn without_rules(&self) -> Result<Option<Graph>> {
         if !calls(self) {
@@ -17,8 +18,8 @@ impl Graph {
         Ok(Some(flat.pruned_strict().unwrap_or(flat)))
     }
 
-    /// Substitutes `call` for `itself` in this graph, which belongs to the rule of `call`. Returns `None` if the graph
-    /// does not use `itself`.
+    /// Returns a copy of this graph, which belongs to the rule of `call`, with `call` substituted for `itself`. Returns
+    /// `None` if the graph does not use `itself`.
     pub(crate) fn substitute_itself(&self, call: &Call) -> Option<Graph> {
         if self.calls_of_itself().is_empty() {
             return None;
@@ -26,7 +27,7 @@ impl Graph {
         call.parts().into_iter().for_each(|part| tracer::reserve_symbols(part.graph));
         let with = |body: &Arc<Graph>| body.substitute_itself(call).map_or_else(|| body.clone(), Arc::new);
         Some(self.map_ops(|op| match op {
-            // Gives each copy fresh symbols for the sizes that the copy binds.
+            // Give each copy of the call fresh symbols for the sizes that it binds.
             Op::Call(inner) if matches!(inner.rule, Rule::Itself) => Op::from(call.clone()).at_sizes(&Sizes::new()),
             Op::Call(inner) => Call { function: with(&inner.function), ..inner.clone() }.into(),
             op => op.with_bodies(op.bodies().into_iter().map(with).collect()),

@@ -1,8 +1,8 @@
 //! The batching rule of the loop: a single loop runs all lanes.
 //!
-//! The operands and results of the loop hold rows along axis 0, so their lanes are along axis 1. In the body, lanes are
-//! along axis 0. A carry or a buffer has lanes if its initial value has lanes, or if a step adds them: see
-//! [`reach`](crate::ops::reach).
+//! Sequences and buffers hold rows along axis 0, so their lanes are along axis 1. Carries, and all values in the body,
+//! have their lanes along axis 0. A carry or a buffer has lanes if its initial value has lanes, or if a step adds them:
+//! see [`reach`](crate::ops::reach).
 //!
 //! If the number of steps differs between lanes, the loop runs as many steps as the longest lane. If `until` differs
 //! between lanes, the loop ends once `until` has been true in every lane. A lane is active at step `t` if `t` is less
@@ -91,8 +91,8 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     fn batch(mut self, ends: bool) -> Result<Vec<Batched>, Failed> {
-        // If the number of steps differs between lanes, so does `until`, because the step that ends one lane may not
-        // exist in another.
+        // If the number of steps differs between lanes, track `until` by lane too, because some lanes may not run the
+        // step that sets it.
         self.ends = ends || (self.steps.by_lane.is_some() && self.scan.until.is_some());
         self.mask()?;
         loop {
@@ -112,7 +112,7 @@ impl Lanes<'_> {
     }
 
     /// Gives lanes to all states if some lanes may finish before the others. Returns an error if the loop returns only
-    /// the last rows of a trace, and a lane may have fewer rows than that.
+    /// the last rows of a trace and a lane may have too few of them.
     fn mask(&mut self) -> Result<(), Failed> {
         if !self.may_lanes_finish_early() {
             return Ok(());
@@ -193,7 +193,8 @@ impl Lanes<'_> {
         })
     }
 
-    /// Adds one step of all lanes to the open graph. Returns the results of the batched body.
+    /// Adds one step of all lanes to the open graph, and returns the results of the batched body. Updates the flags as
+    /// in [`trace`](Self::trace).
     fn step(
         &self,
         inputs: &[Batched],
@@ -282,7 +283,8 @@ impl Lanes<'_> {
         Ok(outputs)
     }
 
-    /// Selects the step's result in active lanes and the old value in finished lanes.
+    /// Selects the step's result in active lanes and the old value in finished lanes. Returns `result` unchanged if
+    /// `active` or `old` is `None`.
     fn keep_old_if_done(&self, active: Option<Value>, result: Batched, old: Option<Batched>) -> Batched {
         match (active, old) {
             (Some(active), Some(old)) => select_lanes(active, self.size, result, old),

@@ -61,7 +61,8 @@ impl Scan {
         or_flags(results, self.params().states(&body.inputs(&self.body)))
     }
 
-    /// Returns which results of the body these buffers and carries need. The `until` result is always needed.
+    /// Returns which results of the body the buffers and carries marked in `states` need. The `until` result is always
+    /// needed.
     fn needed_results(&self, states: &[bool]) -> Vec<bool> {
         let results = self.results();
         let mut needed = results.of_states(states);

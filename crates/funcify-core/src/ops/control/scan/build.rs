@@ -293,7 +293,7 @@ pub(super) fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64
     value.move_axis(axis, 0)
 }
 
-/// Checks that the sequences and `length` agree on the number of steps, and returns this number.
+/// Returns the number of steps. Records an error if the sequences and `length` do not agree on it.
 pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
     let mut counts: Vec<(String, Dim)> = Vec::new();
     counts.extend(options.length.iter().map(|length| ("`length`".to_string(), length.clone())));
@@ -319,7 +319,8 @@ pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String
     first.clone()
 }
 
-/// Checks that the condition that ends the loop is a boolean scalar (scan-c6).
+/// Returns `stop`, the condition that ends the loop, if it is a boolean scalar (scan-c6). Otherwise, records an error
+/// in the open graph.
 pub(super) fn check_until(at: &Place, stop: Value) -> Value {
     let ty = stop.ty();
     if stop.is_failed() || (ty.dtype == DType::Bool && ty.rank() == 0) {

@@ -92,7 +92,7 @@ fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: us
     rows.get(&row).cloned().ok_or_else(|| Scan::missing_row(&context.at, index, row))
 }
 
-/// Stacks rows of the same type along axis 0.
+/// Stacks `rows`, which all have the type `row`, along axis 0.
 pub(crate) fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
     let row_shape = context.shape(&row.shape)?;
     let shape = [&[rows.len()], row_shape.as_slice()].concat();

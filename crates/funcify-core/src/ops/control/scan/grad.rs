@@ -117,7 +117,8 @@ struct BackwardLayout {
     buffers: Vec<BufferCotangent>,
     /// For each forward carry, the index of the backward carry that holds its cotangent, or `None` if it has none.
     carries: Vec<Option<usize>>,
-    /// For each sequence whose cotangents a backward buffer accumulates, the index and the offsets of that buffer.
+    /// For each sequence, the index and the offsets of the backward buffer that accumulates its cotangents, or `None`
+    /// if no buffer does.
     sums: Vec<Option<(usize, Vec<usize>)>>,
     /// For each invariant, the index of the backward carry that accumulates its cotangents, or `None` if it has none.
     invariants: Vec<Option<usize>>,
@@ -330,7 +331,8 @@ impl<'a> Backward<'a> {
         layout.carries.enumerate().map(of).collect()
     }
 
-    /// Adds the buffers that accumulate the cotangents of sequences with several taps.
+    /// Adds the buffers that accumulate the cotangents of sequences, unless padding is sufficient: see
+    /// [`is_placed`](Self::is_placed).
     fn sums_of_sequences(&self, draft: &mut Draft) -> Vec<Option<(usize, Vec<usize>)>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(number, operand): (usize, usize)| {
@@ -375,7 +377,7 @@ impl<'a> Backward<'a> {
         *offset == 0 || runs || self.rows_after_tap(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
     }
 
-    /// Returns the number of rows that a sequence has after the last row that this tap reads.
+    /// Returns the number of rows that a sequence has after the last row that the tap at `offset` reads.
     fn rows_after_tap(&self, sequence: usize, offset: usize) -> Dim {
         let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
         rows - &self.span.first - &self.span.steps - offset
@@ -411,7 +413,7 @@ impl<'a> Backward<'a> {
                 .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
             let BufferCotangent::Full(part) = plan.buffers[number] else { continue };
             let backward = backward_buffer(buffer);
-            // G reads every row that it writes.
+            // The backward buffer G reads every row that it writes.
             let reads =
                 |offset: usize| backward.reads.iter().zip(rows.buffer(part)).filter(move |(k, _)| **k == offset);
             for (offset, here) in backward.writes.iter().flat_map(|offset| reads(*offset)) {
@@ -514,9 +516,10 @@ fn cotangent_of(name: &str) -> String {
     format!("ct_{name}")
 }
 
-/// Returns the buffer G for a forward buffer. G reads the rows that the forward step wrote, followed by the rows that
-/// the forward step read. G writes the rows that the forward step read. If the forward buffer is a full buffer, G also
-/// writes zeros to the rows that the forward step wrote.
+/// Returns the full buffer G that holds the cotangent of a forward buffer (see the module's documentation). G reads at
+/// the offsets that the forward step writes, followed by those that it only reads. G writes at the offsets that the
+/// forward step reads. If the forward buffer is a full buffer, G also writes, after these, at the offsets that the
+/// forward step only writes.
 fn backward_buffer(buffer: &Buffer) -> Buffer {
     let union = |first: &[usize], second: &[usize]| -> Vec<usize> {
         first.iter().chain(second.iter().filter(|offset| !first.contains(offset))).copied().collect()

@@ -31,9 +31,9 @@
 //! - **scan-c8** with gradient truncation `k`, reverse mode treats everything before the last `k` executed steps as
 //!   constant. Values and forward-mode tangents do not change.
 //!
-//! The offsets of a sequence or a buffer are its taps minus the smallest of these taps, so they are never negative. The
-//! names sit-sot, mit-sot, ... exist only in the text form and in errors. A single code path handles all kinds of
-//! buffers.
+//! The offsets of a buffer are its taps minus the smallest of these taps. The offsets of a sequence are its taps minus
+//! the smallest of 0 and these taps. Offsets are therefore never negative. The names sit-sot, mit-sot, ... appear only
+//! in builders, in the text form and in errors. A single code path handles all kinds of buffers.
 //!
 //! Operands, in order: the number of steps, if it is an operand; the sequences; the initial rows of the buffers that
 //! have any; the initial carries; the invariants. Parameters of the body: the rows read from each sequence, the rows
@@ -160,7 +160,7 @@ impl Buffer {
     }
 
     /// Returns the number of rows of the buffer after `steps` steps. `given` is the number of rows of the buffer's
-    /// operand.
+    /// operand, if it has one.
     pub(crate) fn rows(&self, steps: &Dim, given: Option<&Dim>) -> Dim {
         match (self.start, given) {
             (Start::Full, Some(rows)) => rows.clone(),
@@ -178,7 +178,7 @@ pub struct Scan {
     /// The number of steps, `n`. With `until`, the maximum number of steps.
     pub steps: Dim,
     /// `true` if operand 0 is an integer scalar that holds the number of steps. The loop then binds the symbol in
-    /// `steps` to this operand (scan-c6).
+    /// `steps` to the value of this operand (scan-c6).
     pub steps_operand: bool,
     /// The symbol for the number of steps that ran, if the loop has an early exit. The loop then ends after the first
     /// step in which the body's last result is true (scan-c6).
@@ -364,7 +364,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Returns which parameters of the body depend on the operands in `wrt`.
+    /// Returns which parameters of the body depend on the operands that `wrt` marks.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let (layout, results) = (self.params(), self.results());
         let active = self.reached_params(wrt, &self.operands().states(wrt));

@@ -10,7 +10,8 @@ const ASSUMED_SIZE: usize = 1024;
 const MAX_LEVELS: u32 = 4;
 
 impl Scan {
-    /// Returns the policy that applies to the loop. The returned policy is never a budget.
+    /// Returns the policy that applies to the loop: its own, or `default` if it has none. Replaces a budget with the
+    /// policy that the budget selects.
     pub(super) fn resolved_policy(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
         match self.policy.as_ref().unwrap_or(default) {
             CheckpointPolicy::Budget(bytes) => policy_within_budget(self, *bytes),
@@ -40,8 +41,8 @@ fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
 /// Returns segment lengths for `levels` levels, chosen so that each level saves about the same number of states.
 fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
-    // Starts the search just below the root of degree `levels + 1` of `steps`, because a search that starts from 2
-    // would be slow for a very large number of steps.
+    // Start the search just below the root of degree `levels + 1` of `steps`, because a search that starts from 2 would
+    // be slow for a very large number of steps.
     let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
     let each = (root.saturating_sub(2).max(2)..=steps.max(2)).find(reaches).unwrap_or(2);
     (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()
@@ -52,7 +53,7 @@ struct Costs {
     steps: usize,
     /// The size of the state before a step.
     state: usize,
-    /// The size of the state before a segment.
+    /// The size of the state that a segment receives from the previous segment.
     between: usize,
 }
 

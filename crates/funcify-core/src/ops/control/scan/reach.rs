@@ -6,7 +6,8 @@ use crate::fixpoint::or_flags;
 use crate::ops::reach::CotangentReach;
 
 impl Operands {
-    /// Converts flags of the operands to flags of the states.
+    /// Converts flags of the operands to flags of the states. A state has the flag of its initial value, or `false` if
+    /// it has no initial value.
     pub(super) fn states(&self, operands: &[bool]) -> Vec<bool> {
         let of_buffers = self.buffers.iter().map(|place| place.is_some_and(|place| operands[place]));
         of_buffers.chain(operands[self.carries.clone()].iter().copied()).collect()
@@ -90,8 +91,8 @@ impl Scan {
         CotangentReach::of(&self.body, &self.active(wrt))
     }
 
-    /// Returns which operands have cotangents if the marked results have them, and which buffers and carries have
-    /// cotangents in a step.
+    /// Returns which operands have cotangents if the results marked in `of_results` have them, and which buffers and
+    /// carries have cotangents in any step.
     pub(in crate::ops) fn states_pulled(
         &self,
         of_results: &[bool],

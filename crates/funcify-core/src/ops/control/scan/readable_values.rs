@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use crate::{Value, select};
 
-    /// Traces `step` with a carry and a row, both of shape `[2,3]`. Returns, for each of the first `N` results, `true`
-    /// if it is readable when all of them are candidates.
+    /// Traces `step` with a carry and a row, both of shape `[2,3]`, and passes its first `N` results to
+    /// [`readable_values`] as candidates. Returns which of them are readable.
     fn readable<const N: usize>(step: impl Fn(Value, Value) -> ([Value; N], Value)) -> [bool; N] {
         let body = Graph::build("step", |g| {
             let (next, y) = step(g.input("c", "f32[2,3]"), g.input("x", "f32[2,3]"));

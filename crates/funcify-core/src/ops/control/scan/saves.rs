@@ -69,7 +69,7 @@ impl Stacked<'_> {
         self.known.iter().find(|(known, _)| *known == value).map(|(_, buffer)| *buffer)
     }
 
-    /// Returns the index of the buffer that stacks a value. Adds the buffer if there is none.
+    /// Returns the index of the buffer that stacks a value. Adds the buffer if it does not exist.
     fn save(&mut self, value: ValueId, name: impl FnOnce() -> String) -> usize {
         self.find(value).unwrap_or_else(|| {
             self.buffers.push(Buffer { returned: self.returned, ..Buffer::nit_sot() });
@@ -79,7 +79,7 @@ impl Stacked<'_> {
         })
     }
 
-    /// Returns the index of the buffer that stacks a parameter of the body. Adds the buffer if there is none.
+    /// Returns the index of the buffer that stacks a parameter of the body. Adds the buffer if it does not exist.
     fn before(&mut self, param: usize) -> usize {
         let body = self.body;
         self.save(body.inputs()[param].value, || format!("{}_before", body.input_name(param)))
@@ -137,8 +137,7 @@ fn is_read(body: &Graph, value: ValueId) -> bool {
 }
 
 /// Returns `true` if the backward loop can read the saved value instead of running the op that computes it. This is not
-/// possible for parameters of the body, for opaque custom ops, and for ops whose reverse-mode rule needs residuals of
-/// its own.
+/// possible for parameters of the body, or for results of opaque custom ops and of ops with bodies.
 pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     match body.source(value) {
         Source::Input(_) => false,

@@ -6,8 +6,8 @@
 //!
 //! A segment receives from the previous segment: the carries; the last rows of each growing buffer, as many as the
 //! buffer has initial rows; and the rows of each full buffer that both segments may read or write. The other rows of a
-//! full buffer come from its operand, like the rows of a sequence. The rows that a segment completes, which no later
-//! segment writes, are stacked.
+//! full buffer come from its operand, like the rows of a sequence. A segment completes the rows that no later segment
+//! writes, and the outer loop stacks these rows.
 
 use super::chunked::join_chunks;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
@@ -18,15 +18,15 @@ use super::*;
 const MAX_SEGMENT_STEPS: usize = i32::MAX as usize;
 
 impl Scan {
-    /// Rewrites the loop as a loop over segments, for operands of these types. Returns `None` if the policy has no
-    /// segments, or if the loop does not support them.
+    /// Returns a graph that runs the loop as a loop over segments, for operands of the given types. Returns `None` if
+    /// the policy has no segments, or if the loop does not support them.
     pub(crate) fn segmented(
         &self,
         operands: &[TensorType],
         policy: &CheckpointPolicy,
     ) -> Result<Option<Graph>, Failed> {
         let policy = self.resolved_policy(policy);
-        // Skips levels whose segments are at least as long as the loop.
+        // Skip levels whose segments are at least as long as the loop.
         let covers = |length: &&usize| Dim::from(**length).is_at_least(&self.steps) == Some(true);
         let levels = policy.levels();
         let levels = levels[levels.iter().take_while(covers).count()..].split_first();
@@ -197,8 +197,8 @@ impl Segments<'_> {
         scan.buffers.iter().zip(scan.operands().buffers).map(fresh).collect()
     }
 
-    /// Adds the loop over segments. Returns the rows of each buffer that the segments complete, and the state after the
-    /// last segment.
+    /// Adds the loop over segments to the open graph. Returns the rows of each buffer that the segments complete, and
+    /// the state after the last segment.
     fn run_segments(
         &self,
         count: &Dim,

@@ -14,16 +14,16 @@ pub(super) struct Span {
     pub(super) steps: Dim,
     /// The number of steps that ran.
     pub(super) ran: Dim,
-    /// The first row of the covered steps in a tensor that has rows for all steps, even those that did not run.
+    /// The index of the first covered row in a tensor that has rows for all steps, even those that did not run.
     pub(super) first: Dim,
-    /// The first row of the covered steps in a tensor that has rows only for the steps that ran.
+    /// The index of the first covered row in a tensor that has rows only for the steps that ran.
     pub(super) first_that_ran: Dim,
     reverse: bool,
 }
 
 impl Span {
     /// Returns the steps of the forward loop that the backward loop covers. If their number is known only at run time,
-    /// adds an op that binds it to a symbol.
+    /// adds an op that binds a symbol to it.
     pub(super) fn of(scan: &Scan) -> Result<Self, Failed> {
         let ran = scan.length();
         let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
@@ -53,7 +53,8 @@ impl Span {
         if self.reverse { stacked } else { rows_from(stacked, &(stacked.dim(0) - &self.steps)) }
     }
 
-    /// Returns the cotangent of an initial carry, given the cotangent of the carry before the covered steps.
+    /// Returns the cotangent of an initial carry, given the cotangent of the carry before the covered steps. The result
+    /// is zero if any earlier steps ran.
     pub(super) fn initial_carry_cotangent(&self, cotangent: Value) -> Value {
         let older = self.steps_before();
         match older.is_at_least(&Dim::from(1)) {

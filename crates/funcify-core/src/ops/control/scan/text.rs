@@ -144,7 +144,8 @@ fn make(form: &mut Form, reading: &Reading<'_>) -> Result<(Op, Vec<ValueId>)> {
     Ok((scan.into(), operands))
 }
 
-/// Reads the checkpoint policy: `policy=save_all`, `segments=[256,32]` or `budget=65536`.
+/// Reads the checkpoint policy from an attribute such as `policy=save_all`, `segments=[256,32]` or `budget=65536`.
+/// Returns `None` if the loop has none of these attributes.
 fn policy(attributes: &mut Attributes) -> Result<Option<CheckpointPolicy>, String> {
     use CheckpointPolicy::{Budget, Levels, Recompute, SaveAll, SaveCostly, SaveDots, Segments};
     if let Some(segments) = attributes.take_if_given("segments", Attributes::take_axes)? {
@@ -191,7 +192,7 @@ impl Scan {
         };
         let buffer = |start| Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
         let possible: Vec<Buffer> = starts.into_iter().map(buffer).collect();
-        // Keeps the kinds of buffers whose number of rows matches the declared type. Several kinds may match.
+        // Keep the kinds of buffers whose number of rows matches the declared type. Several kinds may match.
         let of_length = |buffer: &&Buffer| {
             let length = Some(buffer.rows(&self.length(), rows.as_ref()));
             returned == Returned::All && binder.ty.shape.dims().first() == length.as_ref()
@@ -271,7 +272,7 @@ impl Scan {
     }
 }
 
-/// Returns the result that a line describes, or an error if the line does not describe the result at `index`.
+/// Returns the binder of the result at `index`, or an error if `line` does not describe this result.
 fn described_result<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<&'a Binder> {
     let (name, site) = &line.named;
     let expected = match reading.results.get(index) {

@@ -35,8 +35,8 @@ fn emit_switch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<
     Ok(results.into_iter().zip(mapped).map(|(value, mapped)| Batched { value, mapped }).collect())
 }
 
-/// Inlines all branches, and selects their results lane by lane. The comparisons with the index also clamp it
-/// (switch-c1).
+/// Inlines all branches, and selects their results lane by lane. The comparisons that select a branch also clamp the
+/// index (switch-c1).
 fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let index = operands[0].value;
     let branches = switch.branches.iter().zip(switch.operands()).enumerate().rev();

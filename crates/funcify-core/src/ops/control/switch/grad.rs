@@ -57,8 +57,8 @@ impl Switch {
     }
 }
 
-/// Returns the values to save for each branch. If the host runs switches, recomputing a branch is more expensive, so
-/// more values are saved.
+/// Returns the values to save for each branch. Unless the gradient is computed step by step, the host runs the switch,
+/// and recomputing a branch is more expensive. `SaveCostly` then acts like `SaveAll`.
 fn saved(switch: &Switch, vjp_options: &VjpOptions) -> Vec<Vec<ValueId>> {
     let policy = match &vjp_options.policy {
         CheckpointPolicy::SaveCostly if !vjp_options.stepwise => &CheckpointPolicy::SaveAll,

@@ -167,7 +167,8 @@ impl Recurrence {
     }
 
     /// Adds a sequence, whose rows the steps read. Let `low` and `high` be the minimum and the maximum of 0 and the
-    /// taps. At step `t`, tap `k` reads row `t + k - low`. A sequence of `n` rows allows `n - (high - low)` steps.
+    /// taps. At step `t`, tap `k` reads row `t + k - low`, counted from the last row if the loop runs
+    /// [`backwards`](Self::backwards). A sequence of `n` rows allows `n - (high - low)` steps.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -233,7 +233,7 @@ impl<Y> Outcome<Y> {
         self.buffers[state.0]
     }
 
-    /// Returns the final rows of a buffer.
+    /// Returns all rows of a full buffer, after the last step.
     pub fn buffer<const R: usize, const W: usize>(&self, buffer: &MitMot<R, W>) -> Value {
         self.buffers[buffer.0]
     }

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::report::Run;
 use crate::rows::Measurement;
 
-/// The smallest relative increase of a ratio that is reported. The threshold is higher if the times vary more.
+/// The smallest relative increase of a ratio that is reported. The threshold is higher for rows whose times vary more.
 const MIN_INCREASE: f64 = 0.15;
 
-/// A ratio from an earlier run.
+/// The ratio of a subject's time to the handwritten loop's time, from an earlier run.
 #[derive(Serialize, Deserialize)]
 struct Ratio {
     workload: String,

@@ -36,7 +36,7 @@ type Make<'a> = &'a dyn Fn(Size) -> Result<Run>;
 enum Size {
     /// A single step, to measure how long an uninterruptible step takes.
     Step,
-    /// A number of steps that takes several seconds.
+    /// Enough steps to run for several seconds.
     Large,
 }
 
@@ -55,7 +55,7 @@ struct Arguments {
     /// Cancel each program only once.
     #[arg(long)]
     quick: bool,
-    /// Run only programs and backends whose names contain this text.
+    /// Run only rows whose program or backend name contains this text.
     #[arg(long)]
     only: Option<String>,
 }
@@ -105,7 +105,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
 struct Table<'a> {
     /// The delays before cancellation, in milliseconds.
     after: &'a [u64],
-    /// If given, limits the run to programs and backends whose names contain this text.
+    /// If given, limits the run to rows whose program or backend name contains this text.
     only: Option<&'a str>,
     /// `true` if every call returned in time.
     is_met: bool,
@@ -169,7 +169,7 @@ fn delay_after_cancellation(mut run: Run, after: Duration) -> Result<Option<Dura
             }
             _ => None,
         });
-        // Burn's own ops panic if the call is cancelled.
+        // Catch panics, because Burn's own ops panic if the call is cancelled.
         let outcome = handle.scope(|| catch_unwind(AssertUnwindSafe(&mut run)));
         let end = Instant::now();
         drop(ended);
@@ -189,7 +189,7 @@ fn delay_after_cancellation(mut run: Run, after: Duration) -> Result<Option<Dura
     })
 }
 
-/// Measures the programs that run on every backend.
+/// Measures, on this backend, the programs that run on every backend.
 fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
     let name = backend.name();
     for (kind, strategy, steps) in [

@@ -1,7 +1,7 @@
 //! Checks that all subjects compute the same values. Programs with wrong results are not timed.
 //!
-//! The expected values come from the reference evaluator, or from JAX if the reference evaluator is too slow, or else
-//! from the first subject that returned results.
+//! The expected values come from the reference evaluator, from JAX if the reference evaluator is too slow, from a
+//! handwritten loop if JAX has no results either, or else from the first subject that returned results.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Values {
     }
 
     /// Returns the name of the subject against which `subject` was checked, or `None` if `subject` itself supplies the
-    /// expected values.
+    /// expected values or no subject has results.
     pub(crate) fn checked_against(&self, subject: &str) -> Option<&'static str> {
         self.expected_values().map(|(name, _)| name).filter(|name| *name != subject)
     }

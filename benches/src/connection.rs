@@ -35,7 +35,7 @@ impl Connection {
         Ok(Connection { child, input, answers })
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its answer. Kills the worker if it does not answer within `timeout`.
     pub(crate) fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Answer> {
         writeln!(self.input, "{}", serde_json::to_string(request)?).context("the worker has ended")?;
         self.input.flush().context("the worker has ended")?;

@@ -20,7 +20,7 @@ struct Seeded {
     random: Mutex<StdRng>,
 }
 
-/// Returns an empty map of variables, and a builder that adds variables with seeded initial values.
+/// Returns an empty map of variables, and a builder that adds variables with seeded initial values to it.
 pub(crate) fn seeded(seed: u64, dtype: DType, device: &Device) -> (VarMap, VarBuilder<'static>) {
     let vars = VarMap::new();
     let backend = Seeded { vars: vars.clone(), random: Mutex::new(StdRng::seed_from_u64(seed)) };

@@ -116,8 +116,8 @@ impl Run {
         if self.quick { quick } else { full }
     }
 
-    /// Returns whether tensors are in host memory. Memory is only measured there, because the counter sees only host
-    /// allocations.
+    /// Returns `true` if tensors are in host memory. Memory is measured only in that case, because the counting
+    /// allocator sees only host allocations.
     fn is_on_host(&self) -> bool {
         match &self.framework {
             Framework::Candle(device) => device.is_cpu(),
@@ -127,8 +127,8 @@ impl Run {
 }
 
 fn main() -> ExitCode {
-    // This thread needs a large stack: a handwritten loop records a graph as deep as its sequence is long, and Candle
-    // frees such a graph recursively.
+    // This thread needs a large stack: for a handwritten loop, the depth of the recorded graph grows with the sequence,
+    // and Candle frees that graph recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| examples(&Arguments::parse()));
     match all.map(|thread| thread.join()) {
         Ok(Ok(Ok(true))) => ExitCode::SUCCESS,

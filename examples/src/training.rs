@@ -7,12 +7,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{MEMORY, Run};
 
-/// The number of steps whose losses are compared between the two loops.
+/// The number of training steps for which the losses of the two loops are compared.
 const COMPARED_LOSSES: usize = 20;
 /// The maximum allowed difference between the losses of the two loops.
 const TOLERANCE: f64 = 1e-3;
-/// The minimum number of measured steps of each loop, and their minimum total duration. The duration is needed because
-/// the times of short steps vary.
+/// The minimum number of steps to measure with each loop, and the minimum duration of the whole measurement. The
+/// duration is needed because the times of short steps vary.
 const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 
 /// The loop implementation that a model uses.
@@ -66,8 +66,8 @@ impl Schedule {
 
 /// Trains the model that `start` builds, with funcify's loop. Returns the model and the loss of each step.
 ///
-/// First checks that the losses of both loops agree when they start from the same weights. With `--compare`, measures
-/// both loops instead of training, and returns `None`.
+/// First trains with both loops for a few steps, from the same weights, and checks that the losses agree. With
+/// `--compare`, measures both loops instead of training, and returns `None`.
 pub(crate) fn train<T: Training>(
     run: &Run,
     schedule: Schedule,
@@ -107,8 +107,8 @@ pub(crate) fn train<T: Training>(
     Ok(Some((plugin, losses)))
 }
 
-/// The median time and peak memory of computing a loss and its gradients with each of the two loops. Steps with the two
-/// loops alternate. The preparation of batches and the optimizer's updates are not measured.
+/// The median time and median peak memory of computing a loss and its gradients with each of the two loops. Steps with
+/// the two loops alternate. The preparation of batches and the optimizer's updates are not measured.
 pub(crate) struct Comparison {
     plugin: Cost,
     own: Cost,
@@ -135,7 +135,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Measures the cost of computing the loss and gradients of the next step.
+    /// Trains on the next batch, and measures the cost of computing the loss and its gradients.
     pub(crate) fn measure(training: &mut impl Training) -> Result<Cost> {
         let batch = training.batch();
         let held = MEMORY.current_usage();
@@ -171,7 +171,7 @@ pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     for (example, backend, Comparison { plugin, own }) in rows {
         let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);
         let time = format!("{} | {} | {:.2}", duration(time), duration(of_own), of_own / time);
-        // The counter does not see GPU memory, so the cells of `burn-wgpu` are empty.
+        // `MEMORY` counts only host memory, so the memory cells of `burn-wgpu` are empty.
         let [memory, of_own] = [plugin, own].map(|cost| cost.bytes as f64 / 1e6);
         let memory = match backend.as_str() {
             "burn-wgpu" => "| | ".to_string(),

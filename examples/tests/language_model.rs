@@ -44,8 +44,8 @@ fn it_resumes_exactly() {
     }
 }
 
-/// Trains a model and plots its losses. Serving two lines at once must agree with serving each line alone, and with
-/// `generate`.
+/// Checks that training reduces the loss and plots it, and that serving two lines at once gives the same answers as
+/// serving each line alone, and as `generate`.
 #[test]
 fn it_is_trained_and_served() {
     for framework in ["candle", "burn"] {
@@ -55,7 +55,7 @@ fn it_is_trained_and_served() {
         let losses =
             said.lines().filter_map(|line| line.split_once(" nats per held-out")?.0.rsplit(' ').next()?.parse().ok());
         let losses: Vec<f64> = losses.collect();
-        // The loss of random guessing among all 256 bytes is 5.5 nats.
+        // Guessing uniformly among all 256 bytes has a loss of 5.5 nats.
         assert!(matches!(losses[..], [first, second] if second < first && second < 4.0), "{said}");
         let plot = std::fs::read_to_string(folder.0.join("losses.svg")).unwrap();
         assert!(plot.matches("<polyline").count() >= 2 && plot.contains("nats per byte"), "{plot}");
@@ -97,7 +97,7 @@ fn the_commands_of_the_documentation_run() {
     for (before, line) in lines {
         let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
         let words: Vec<&str> = words.iter().map(|word| word.trim_matches('"')).collect();
-        // Rejoin the quoted prompt, which consists of two words, into a single argument.
+        // Rejoin the words of the quoted prompt into a single argument.
         let joined = words.iter().position(|word| *word == "--prompt").map(|at| words[at + 1..].join(" "));
         let mut words: Vec<&str> = words.into_iter().take_while(|word| *word != "--prompt").collect();
         words.extend(joined.iter().flat_map(|prompt| ["--prompt", prompt.as_str()]));

@@ -1,4 +1,5 @@
-//! Decodes random programs, each from a tape of choices, and checks properties that hold for every program.
+//! Decodes each of the fuzzer's tapes of choices into a program, and checks properties that must hold for every
+//! program.
 
 #![no_main]
 

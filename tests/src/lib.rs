@@ -30,7 +30,7 @@ pub fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph 
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns a step's result both as the next carry and as its output.
+/// Returns `next` twice, for a step whose output is also its next carry.
 pub fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

@@ -13,8 +13,8 @@ use funcify_candle::{Candle, Differentiable};
 /// The number of elements of a state.
 pub const WIDTH: usize = 3;
 
-/// Builds a recurrent loop, `h = tanh(w h + x)`. Its loss is the mean of all states plus the sum of the squares of the
-/// last state.
+/// Builds the graph of the loss of a recurrent loop, `h = tanh(w h + x)`. The loss is the mean of all states plus the
+/// sum of the squares of the last state.
 pub fn graph() -> Graph {
     let built = Graph::build("recurrent", |g| {
         let (xs, w) = (g.input("xs", "f32[T,3]"), g.input("w", "f32[3]"));
@@ -28,7 +28,7 @@ pub fn graph() -> Graph {
     built.expect("the graph is well formed")
 }
 
-/// Returns a sequence with `steps` rows.
+/// Returns the elements of a sequence, `[steps, WIDTH]`, in row-major order.
 pub fn sequence(steps: usize) -> Vec<f32> {
     (0..steps * WIDTH).map(|index| (index as f32 * 0.37).sin()).collect()
 }
@@ -36,7 +36,7 @@ pub fn sequence(steps: usize) -> Vec<f32> {
 /// A function that maps the weights to the loss and its gradient, computed with the `backward` of a framework.
 pub type Step = Arc<dyn Fn(&[f32]) -> (f32, Vec<f32>) + Send + Sync>;
 
-/// Returns a training step for each device, with the device's name. The loop runs `steps` steps.
+/// Returns the name of each device, with a [`Step`] on this device, whose loop runs `steps` steps.
 pub fn subjects(steps: usize) -> Vec<(&'static str, Step)> {
     vec![
         ("candle", candle(steps)),

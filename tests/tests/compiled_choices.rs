@@ -6,8 +6,8 @@ use funcify::{GradOptions, Graph, HostTensor, cond, evaluate};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
-/// Checks the results of a graph on a backend against the reference evaluator. Returns whether the backend compiles the
-/// whole graph into a single instruction.
+/// Checks the results of a graph on a backend against the reference evaluator. Returns `true` if the backend compiles
+/// the whole graph into a single instruction.
 fn is_whole<B: Backend>(graph: &Graph, backend: &B, inputs: &[HostTensor]) -> bool {
     let function = Function::compile(graph, backend).unwrap();
     let (found, expected) = (function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());

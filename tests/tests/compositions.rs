@@ -30,7 +30,7 @@ enum Composition {
     OtherShape,
     TwoResults,
     OfItself,
-    /// A composition that contains a loop, which binds its own number of steps, and a second custom op.
+    /// A correct composition that contains a second custom op and a loop, which binds its own number of steps.
     Loop,
 }
 
@@ -79,8 +79,8 @@ impl CustomOp for Shift {
             TwoResults => Some(vec![x + 1.0, x]),
             OfItself => Some(vec![shift(x, OfItself)]),
             Loop => {
-                // Adds 1 in parts: each step adds half of the remainder. The loop exits once the remainder is small,
-                // and the remainder is then added.
+                // Add 1 in parts: each step adds half of the remainder. The loop exits once the remainder is small, and
+                // the remainder is then added.
                 let one = x.zeros_like().sum(0) + 1.0;
                 let ((sum, rest), ()) =
                     scan_until_with(ScanOptions::new().length(10), (x, one), (), |(sum, rest), ()| {
@@ -124,7 +124,7 @@ fn options(strategy: LoopStrategy) -> CompileOptions {
     CompileOptions { strategy, ..CompileOptions::default() }
 }
 
-/// Builds the graph of a loop's loss. The step of the loop applies the op both directly and inside a `cond`.
+/// Builds the graph of a loop's loss. The step of the loop applies `softplus` both directly and inside a `cond`.
 fn recurrence() -> Graph {
     built("recurrence", |g| {
         let [xs, start, decay] = [g.input("xs", "f64[T,2]"), g.input("start", "f64[2]"), g.input("decay", "f64[]")];
@@ -153,7 +153,8 @@ fn assert_close(at: &str, found: &[HostTensor], expected: &[HostTensor]) {
     }
 }
 
-/// Returns the loop of [`recurrence`], its gradient, its second derivative and its batched form, each with arguments.
+/// Returns the loop of [`recurrence`], its gradient, its second derivative, and the batched forms of the loop and of
+/// its gradient, each with arguments.
 fn programs() -> Vec<(&'static str, Graph, Vec<HostTensor>)> {
     let forward = recurrence();
     let gradient = forward.grad(.., GradOptions::new()).unwrap();

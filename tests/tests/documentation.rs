@@ -46,7 +46,7 @@ fn the_output_is_what_the_program_prints() {
     let inputs = [xs, [0f32, 0.0].into(), [0.9f32, 0.5].into()];
     let candle = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
     let burn = Function::compile(&graph, &Burn::flex()).unwrap().call_host(&inputs).unwrap();
-    // The last digits depend on the vector width of the processor.
+    // Compare the numbers with a tolerance, because the last digits depend on the vector width of the processor.
     let (shown_text, shown_numbers) = split_numbers(numbers);
     let (text, found) = split_numbers(&format!("candle {candle:?}\nburn   {burn:?}"));
     assert_eq!(shown_text, text);
@@ -63,7 +63,7 @@ fn split_numbers(text: &str) -> (String, Vec<f64>) {
     (rest, words.filter_map(number).collect())
 }
 
-/// Checks that the derivatives page shows the gradient of the example's `decay` as the program prints it.
+/// Checks that the derivatives page shows the gradient of `decay` exactly as the example prints it.
 #[test]
 fn the_gradient_is_what_the_program_prints() {
     let decay = Graph::build("decay", |g| {
@@ -95,7 +95,7 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
     assert_eq!(*whole, blocks("docs/existing-models.md", "```diff")[0]);
 }
 
-/// Returns whether the lines on one side of a diff occur in `code`, in order, ignoring indentation.
+/// Returns `true` if the lines on one side of a diff occur in `code`, in order, ignoring indentation.
 fn occurs_in(change: &str, side: char, code: &str) -> bool {
     let lines = change.lines().filter(|line| line.starts_with([' ', side])).map(|line| line[1..].trim());
     let mut code = code.lines().map(str::trim);

@@ -22,7 +22,8 @@ fn cumsum() -> Graph {
     })
 }
 
-/// Runs a while loop whose step is a scan. Each step multiplies the state by 3, until the state reaches a limit.
+/// Checks that Candle runs a `while_loop` whose step is a scan, and that forced unrolling rejects the loop. Each step
+/// multiplies the state by 3, until the state reaches a limit.
 #[test]
 fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     let graph = built("limited", |g| {
@@ -157,8 +158,9 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     assert_eq!(function.counts(), CompileCounts { made: 2, reused: 3 });
 }
 
-/// Tests three loops on a backend that unrolls the loops that it cannot compile: one with a static number of steps, one
-/// with an early exit, and one over the rows that the second loop returns.
+/// Tests three loops on Candle: one with a static number of steps, one with an early exit, and one over the rows that
+/// the second loop returns. Candle compiles all three or, if their steps contain an op that the engine does not
+/// compile, unrolls the first one and runs the other two natively.
 #[test]
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_static() {
     let graph = |dtype: &str| {
@@ -244,7 +246,7 @@ fn a_report_tells_what_became_of_a_graph() {
     native.call_host(&[numbers(100)]).unwrap();
     let report = native.report();
     assert_eq!(report.instructions, before.instructions);
-    // The peak is two vectors of 100 f64 (the start and the constant 2), plus two scalars in each step.
+    // The peak is two vectors of 100 f64, two scalars (the start and the constant 2), and the two scalars of a step.
     assert_eq!(report.peak_bytes, Some(2 * 800 + 2 * 8 + 2 * 8), "{report}");
     assert_eq!(report.counts, CompileCounts { made: 1, reused: 1 });
     let text = report.to_string();

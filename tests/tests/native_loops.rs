@@ -124,7 +124,7 @@ fn native_allocations<B: Backend>(backend: &B, build: impl FnOnce([Value; 4]) ->
     allocations_of_100_steps(|steps| arguments(backend, steps), run)
 }
 
-/// Counts the allocations of a handwritten loop. Its step receives the state, the row, `a` and the mask.
+/// Counts the allocations of 100 steps of a handwritten loop. Its step receives the state, the row, `a` and the mask.
 fn handwritten_allocations<L: Library>(
     library: &L,
     is_traced: bool,
@@ -144,9 +144,9 @@ fn handwritten_allocations<L: Library>(
     allocations_of_100_steps(|steps| arguments(library, steps), run)
 }
 
-/// Compares the allocations of native loops with those of handwritten loops. `row` and `write` are the extra
-/// allocations of a native loop for each row that it reads and for each row that it writes. These numbers are nonzero
-/// if the library allocates to return a tensor's sizes.
+/// Checks that native loops allocate as often as handwritten loops, except for `row` extra allocations for each row
+/// that they read and `write` for each row that they write. These numbers are nonzero if the library allocates to
+/// return a tensor's sizes.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
     let (plain, traced) =

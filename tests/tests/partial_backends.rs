@@ -57,7 +57,7 @@ fn a_partial_backend_passes_or_lacks_something() {
     assert!(["slice", "matmul", "tensors of f32"].iter().all(|need| lacking.contains(*need)), "{lacking:?}");
 }
 
-/// A backend on the toy backend's tensors with three ops, one of which computes wrong results.
+/// A backend that uses the toy backend's tensors and has only three ops, one of which, `mul`, computes wrong results.
 #[derive(Clone, Copy)]
 struct UnfinishedBackend;
 
@@ -151,8 +151,7 @@ fn a_custom_op_has_cases() {
     }
 }
 
-/// The op `tripled`, which computes three times its operand and has no derivative rules. Its kernel on `cpu` is
-/// slightly inaccurate.
+/// The op `tripled`, which triples its operand and has no derivative rules. Its kernel on `cpu` is slightly inaccurate.
 #[derive(Clone, Copy, Debug)]
 struct Tripled;
 

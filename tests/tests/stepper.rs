@@ -53,7 +53,7 @@ fn streams() -> Graph {
     })
 }
 
-/// Returns the graphs to test: handwritten networks, and layers.
+/// Returns the graphs to test: a handwritten network, and layers.
 fn graphs() -> Vec<Graph> {
     vec![
         network(),
@@ -80,7 +80,8 @@ fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
     types.zip(0..).map(|(ty, seed)| numbers(ty.dtype, &ty.shape.value(&sizes).unwrap(), seed)).collect()
 }
 
-/// Returns the largest difference between two tensors, relative to the expected element if its magnitude exceeds 1.
+/// Returns the largest difference between two tensors: relative to the expected element if its magnitude exceeds 1, and
+/// absolute otherwise.
 fn largest_difference(found: &HostTensor, expected: &HostTensor) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
@@ -257,7 +258,7 @@ fn a_step_on_tensors_holds_its_results_and_little_else() {
         let inputs = inputs(&graph, 1, 3);
         let mut stepper = stepper(&graph, backend, CompileOptions::default(), &inputs);
         let row = [backend.upload(&inputs[0].row(0)).unwrap()];
-        // Counts only the allocations of this thread, because other threads allocate at the same time.
+        // Count only the allocations of this thread, because other threads allocate at the same time.
         let counted = [(); 40].map(|()| measure(|| drop(stepper.step(&row).unwrap())));
         let results = 4 * (3 * 32 + 3 * 5);
         let (name, most) = (backend.name(), counted[39].bytes_max);

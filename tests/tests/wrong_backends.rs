@@ -20,7 +20,7 @@ fn cases_with_loops() -> &'static [Case] {
     CASES.get_or_init(|| cases().collect())
 }
 
-/// Runs the suite on a backend with a fault, and returns the results that are failures. A single mode is enough,
+/// Runs the suite on a backend with a fault, and returns the results of the cases that fail. A single mode is enough,
 /// because the interpreter runs loops in only one way.
 fn failures(fault: Fault) -> Vec<CaseResult> {
     let subject = Subject {

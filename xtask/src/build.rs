@@ -45,7 +45,8 @@ fn features(words: &[String]) -> Vec<&'static str> {
         Some("print" | "bisect") => Vec::new(),
         Some("run") if named.is_empty() => Vec::new(),
         _ if named.is_empty() => all(),
-        // With all backends linked, the program rejects the unknown name and lists the known ones.
+        // Link all backends if a name is unknown, so that the program can list the known names when it rejects this
+        // one.
         _ if named.iter().any(|name| *name != "reference" && FEATURES.iter().all(|(_, backend)| backend != name)) => {
             all()
         }

@@ -101,7 +101,8 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     build::program(program, &["--release"], &arguments)
 }
 
-/// Regenerates the tables of differences, for pretrained weights and for the models of the tensor libraries.
+/// Regenerates the two tables of differences: one for weights of other libraries, and one for the models of the tensor
+/// libraries.
 pub(crate) fn weights() -> Outcome {
     let bless = [("FUNCIFY_BLESS", "1")];
     Ok(cargo_with(&bless, &["test", "--workspace", "--test", "weights", "--", "--nocapture"])? && differences::write()?)

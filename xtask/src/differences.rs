@@ -8,8 +8,8 @@ use crate::{Outcome, check, root};
 
 /// The path of the table.
 const TABLE: &str = "tests/models/DIFFERENCES.md";
-/// The compared models. Each has a test, the name under which the test records its differences, and a name in the
-/// table.
+/// The compared models. Each entry holds the name of its test, the name under which the test records its differences,
+/// and its name in the table.
 const MODELS: [(&str, &str, &str); 11] = [
     ("mamba", "mamba", "candle-transformers `mamba`"),
     ("mamba2", "mamba2", "candle-transformers `mamba2`"),

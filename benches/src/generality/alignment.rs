@@ -67,7 +67,7 @@ fn soft_dtw(sizes: &Sizes) -> funcify::Result<Graph> {
         let x = g.input("x", format!("f32[{b},{n},{d}]").as_str());
         let y = g.input("y", format!("f32[{b},{m},{d}]").as_str());
         let costs = (x.unsqueeze(2) - y.unsqueeze(1)).square().sum(3);
-        // Row i of the skewed costs is row i of the costs, shifted by i.
+        // Row i of the skewed costs is row i of the costs, shifted right by i columns.
         let steps = n + m - 1;
         let padded = costs.pad(2, 0, n, FAR).reshape([b, n * (n + m)]);
         let skewed = padded.slice(1, ..n * steps).reshape([b, n, steps]);

@@ -48,7 +48,7 @@ fn life(sizes: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Draws a sandpile whose mean height is just below the critical height.
+/// Draws a sandpile whose mean height is just below the critical mean height.
 fn sandpile_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("pile", numbers.integers(&[sizes.get("H"), sizes.get("W")], DType::I32, 0, 5))]
 }

@@ -73,7 +73,8 @@ fn spike(voltage: Value) -> Value {
     )
 }
 
-/// Builds a graph that runs leaky integrate-and-fire neurons. A leaky readout sums their spikes.
+/// Builds a graph that runs leaky integrate-and-fire neurons. A leaky readout accumulates a weighted sum of their
+/// spikes.
 fn lif(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, h, o] = ["B", "H", "O"].map(|letter| sizes.get(letter));
     Graph::build("lif", |g| {

@@ -27,12 +27,12 @@ pub(super) const ALL: &[Workload] = &[
 /// the message.
 const GENERATORS: [usize; 2] = [0o23, 0o35];
 
-/// Returns the two bits that the encoder sends for the last five bits of a message.
+/// Returns the two bits that the encoder sends when `register` holds the last five bits of the message.
 fn sent(register: usize) -> [i32; 2] {
     GENERATORS.map(|generator| ((register & generator).count_ones() % 2) as i32)
 }
 
-/// Encodes random messages, and flips one bit in twenty.
+/// Encodes random messages, and flips each encoded bit with a probability of 1/20.
 fn received(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, b] = ["T", "B"].map(|letter| sizes.get(letter));
     let mut registers = vec![0; b];
@@ -46,8 +46,8 @@ fn received(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("received", HostTensor::from_vec(bits, [t, b, 2]).expect("there are two bits for each bit of a message"))]
 }
 
-/// Builds a graph that decodes messages by the Viterbi algorithm. A state consists of the last four bits; the
-/// predecessors of state `s` are `s >> 1` and `s >> 1 | 8`.
+/// Builds a graph that decodes messages by the Viterbi algorithm. A state consists of the last four bits of the
+/// message; the predecessors of state `s` are `s >> 1` and `s >> 1 | 8`.
 fn viterbi_decoder(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("viterbi_decoder", |g| {
         let received = g.input("received", "i32[T,B,2]");

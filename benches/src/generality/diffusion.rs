@@ -21,8 +21,8 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// Draws the speed of the waves at each point, and the signal of a source. The source is a bump in the upper half of
-/// the field.
+/// Draws the speed of the waves at each point, and the signal that a source emits. The shape of the source (`place`) is
+/// a bump in the upper half of the field.
 fn wave_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, n] = ["T", "N"].map(|letter| sizes.get(letter));
     let place = HostTensor::from_fn(DType::F32, &[n, n], |index| {

@@ -13,7 +13,7 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("power_iteration", "eigenvalue iterations", inputs, power_iteration)
 }];
 
-/// Draws start vectors, and the factor `F` of the matrix `F Fᵀ`. The columns of `F` have decreasing norms.
+/// Draws start vectors, and a factor `F` of the matrix `F Fᵀ`. The columns of `F` have decreasing norms.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [n, k] = ["N", "K"].map(|letter| sizes.get(letter));
     let factor = numbers.normal(&[n, n], (n as f64).sqrt().recip());

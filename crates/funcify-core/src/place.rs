@@ -26,7 +26,7 @@ pub enum Site {
     Text {
         /// The line number, counted from 1.
         line: usize,
-        /// The column number.
+        /// The column number, counted from 1.
         column: usize,
     },
     /// An unknown location, such as that of an op created by a transformation.
@@ -67,7 +67,7 @@ impl fmt::Display for Site {
 pub struct Place {
     /// The name of the op, or of the function for errors outside an op.
     pub op: String,
-    /// The user's source location.
+    /// The source location of the user's call.
     pub site: Site,
     /// The text form of the op and of the lines before it in the graph. For a text that does not parse, the excerpt is
     /// the line at fault, followed by a line with a caret that points at the error.

@@ -49,7 +49,7 @@ pub fn key(seed: i64) -> Value {
     constant(host_key(seed))
 }
 
-/// Returns the key for a seed as a host tensor. Pass it to a program as an argument.
+/// Returns the key for a seed as a host tensor, which can be passed to a program as an argument.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -228,8 +228,8 @@ pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     -(-uniform(key, shape, dtype, smallest_normal, 1.0).log()).log()
 }
 
-/// Samples i64 indices along an axis, with the softmax of `logits` as their probabilities. The result does not have
-/// this axis. `key` is a single key of type `u32[2]`.
+/// Samples i64 indices along an axis, with the softmax of `logits` as their probabilities. The axis is removed. `key`
+/// is a single key of type `u32[2]`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -288,8 +288,8 @@ pub fn randint(
     };
     let ((low, _), (high, _)) =
         (Operand::pair("randint", low.into(), typed.into()), Operand::pair("randint", high, typed.into()));
-    // If the range covers the whole type, the span wraps to 0. The remainder of a division by 0 is the dividend, as
-    // needed here.
+    // If the range covers the whole type, the span wraps to 0. The remainder of a division by 0 is the dividend, which
+    // is the required result.
     let span = select(high.le(low), 1, high - low + excess).cast(unsigned);
     // For a type with b bits, `high_bits` has weight 2^b. The weight is computed modulo the span.
     let root = remainder((typed.zeros_like().cast(unsigned) + 1) << (4 * dtype.size() as i32), span);
@@ -329,7 +329,7 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     let scaled = |bits: Value, exponent: i32| bits.cast(dtype) * 2f64.powi(exponent);
     match dtype {
         DType::F32 => scaled(bits(key, shape) >> 9, -23),
-        // JAX uses only the low bits of each word: 16 bits for f16, and 8 bits for bf16.
+        // Like JAX, use only the low bits of each word: 16 bits for f16, and 8 bits for bf16.
         DType::F16 => scaled((bits(key, shape) & 0xffff) >> 6, -10),
         DType::BF16 => scaled((bits(key, shape) & 0xff) >> 1, -7),
         DType::F64 => {

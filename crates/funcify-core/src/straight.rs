@@ -1,7 +1,8 @@
 //! Converts a program with loops into the straight-line program that runs for given arguments: every step of each
 //! loop, and the selected branch of each switch.
 //!
-//! The derivatives of the straight-line program use no control-flow rules, so they can verify the derivatives of loops.
+//! The derivatives of the straight-line program use no control-flow rules, so tests can check the derivatives of loops
+//! against them.
 
 use crate::error::{Place, Result, Site};
 use crate::graph::{Failed, Graph, Node, Replay, at_site, bind_sizes, emit, tracer};
@@ -52,7 +53,7 @@ impl Graph {
     }
 }
 
-/// A traced value, with the tensor that it evaluates to for the given arguments.
+/// A traced value, with its tensor for the given arguments.
 #[derive(Clone)]
 struct Concrete {
     value: Value,
@@ -66,7 +67,7 @@ impl Concrete {
     }
 }
 
-/// Adds the ops of a graph that run for the given inputs to the open graph. Returns the graph's outputs.
+/// Adds to the open graph all ops of `graph` that run for the given inputs. Returns the outputs of `graph`.
 fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let concrete = Replay::new(graph, inputs).walk_marked(&graph.live_nodes(), |_, node, operands| {
         at_site(node.site, || match node.op.class() {

@@ -1,8 +1,8 @@
 //! Benchmarks whole loops and kernels: `cargo bench -p funcify-cpu [-- loops kernels planning dispatch plain avx2]`.
 //!
 //! Without arguments, the benchmark times loops and kernels on the widest instruction set. `plain` and `avx2` select
-//! another instruction set, `planning` times the planning of programs, and `dispatch` runs a loop for use with a
-//! profiler.
+//! another instruction set, `planning` times the compilation and planning of programs, and `dispatch` runs a loop for
+//! use with a profiler.
 //!
 //! For kernels, it prints the minimum of many runs. For loops, it prints the minimum and the median, and the minimum
 //! CPU time, which is less sensitive to other load on the machine.
@@ -24,7 +24,7 @@ use funcify::{HostTensor, TensorType};
 use funcify_cpu::{Cpu, Division, Engine, Machine};
 use plans::{Channels, Sizes, Workload};
 
-/// Returns the minimum and the median time of many runs, in milliseconds.
+/// Times `runs` calls. Returns the minimum and the median, in milliseconds.
 fn time(mut call: impl FnMut(), runs: usize) -> [f64; 2] {
     let mut times: Vec<f64> = (0..runs)
         .map(|_| {
@@ -37,7 +37,7 @@ fn time(mut call: impl FnMut(), runs: usize) -> [f64; 2] {
     [times[0], times[times.len() / 2]]
 }
 
-/// Returns the minimum CPU time of this thread over many runs, in milliseconds.
+/// Measures the CPU time of this thread in each of `runs` calls. Returns the minimum, in milliseconds.
 fn processor_time(mut call: impl FnMut(), runs: usize) -> f64 {
     let once = |_| {
         let start = ThreadTime::now();
@@ -83,8 +83,8 @@ fn loops(machine: Machine) {
     }
 }
 
-/// Measures the times to compile the programs of the conformance suite, and to plan the rewritten programs that contain
-/// loops. Prints the longest ones.
+/// Measures how long it takes to compile the programs of the conformance suite, and to plan the rewritten programs that
+/// contain loops. Prints the longest times.
 fn planning() {
     let (mut in_all, mut planned) = (Vec::new(), Vec::new());
     for case in funcify_conformance::all_cases().unwrap_or_default() {

@@ -35,7 +35,7 @@ pub struct Cpu {
 
 impl Cpu {
     /// Returns a backend that divides every program, however small, into parts for several threads, and uses strips of
-    /// few steps. For tests.
+    /// only a few steps. For tests.
     #[doc(hidden)]
     pub fn dividing_all() -> Self {
         Cpu { division: Division::Always, ..Cpu::default() }

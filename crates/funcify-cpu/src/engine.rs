@@ -34,9 +34,9 @@ pub struct Engine {
 /// The elements of an operand or result, in row-major order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Elements<'a> {
-    /// The elements of an f32 engine.
+    /// Elements that an f32 engine holds as floats.
     F32(Cow<'a, [f32]>),
-    /// The elements of an f64 engine.
+    /// Elements that an f64 engine holds as floats.
     F64(Cow<'a, [f64]>),
     /// The elements of an `i64` operand or result that is not held as floats.
     I64(Cow<'a, [i64]>),
@@ -160,7 +160,7 @@ impl Elements<'_> {
     }
 }
 
-/// The executors of a plan whose floats have type f32 or f64.
+/// The executors of an engine, whose float type is either f32 or f64.
 pub enum AnyExecutors {
     F32(Executors<f32>),
     F64(Executors<f64>),
@@ -321,7 +321,7 @@ impl Engine {
         if self.plan.types[0][operand] != Type::Float {
             return Elements::of_integers(tensor);
         }
-        // Accepts only half of the range of exact integers, to leave room for additions.
+        // Accept only half of the range of exact integers, to leave room for additions.
         let greatest = greatest_integer(dtype) / 2;
         match tensor.dtype() {
             DType::I64 => Elements::holding::<i64>(tensor.as_slice()?, greatest, dtype),

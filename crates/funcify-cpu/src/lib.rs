@@ -27,7 +27,8 @@
 //! Continue with `run` (loops and threads), `body` (innermost loops), `views` (the memory that is visible to one
 //! thread) and `kernels`.
 //!
-//! **Invariant:** no instruction allocates memory. **Invariant:** results do not depend on the number of threads.
+//! **Invariant:** no instruction allocates memory, except that kernels of whole ops may use scratch memory of the
+//! thread. **Invariant:** results do not depend on the number of threads.
 
 #![forbid(unsafe_code)]
 

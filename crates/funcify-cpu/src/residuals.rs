@@ -1,5 +1,5 @@
-//! Compiles the forward and backward programs of an op for the autograd of a framework, with residuals in the memory
-//! layout of the planned loops.
+//! Compiles a graph into the forward and backward programs of an op in a framework's autograd. The residuals have the
+//! memory layout that the planned loops use.
 
 use funcify_core::derivative::{BackwardInput, GradOptions, Pullback, Wrt};
 use funcify_core::error::{Error, Place, Result, Site};
@@ -50,8 +50,8 @@ impl<B: Backend> DerivativePrograms<B> {
     }
 }
 
-/// Finds the inputs in `wrt` that have a differentiable path to a result. Returns a flag per input, and the graphs that
-/// compute the gradients of these inputs, or `None` if there is no such input.
+/// Finds the inputs marked in `wrt` that have a differentiable path to a result. Returns a list that marks them, and
+/// the graphs that compute their gradients, or `None` if no input has such a path.
 #[track_caller]
 fn connected_pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Option<(Vec<bool>, Pullback)>> {
     let mut connected = wrt.to_vec();
@@ -79,11 +79,11 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
     graph.pullback(Wrt::Names(names.collect()), options.clone())
 }
 
-/// Changes the memory layout of the residuals that a forward program passes to a backward program: uses the layout in
+/// Changes the memory layout of the residuals that a forward program saves for a backward program. Uses the layout in
 /// which the loops of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose
-/// the residuals. The change is safe, because no other code reads them. The first `outputs` outputs of the forward
-/// graph are the results of the original graph, and keep their layout. The programs also support other sizes, and
-/// compute the same values as before.
+/// the residuals. The change is safe, because no other code reads the residuals. The first `outputs` outputs of the
+/// forward graph are the results of the original graph, and keep their layout. The programs also support other sizes,
+/// and compute the same values as before.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));

@@ -41,7 +41,7 @@ pub struct OnSlices {
 /// The maximum number of elements in a slice of f64.
 const MAX_ELEMENTS: usize = isize::MAX as usize / size_of::<f64>();
 
-/// An argument or a result.
+/// The name, type and number of elements of an argument or a result.
 #[derive(Debug)]
 struct Slot {
     name: String,
@@ -50,7 +50,8 @@ struct Slot {
 }
 
 impl Slot {
-    /// Creates a slot. If the number of elements overflows, the length is set to a value that no slice can have.
+    /// Creates a slot. If the number of elements overflows, it saturates at a value that exceeds the length of any
+    /// slice.
     fn new(name: &str, dtype: DType, shape: &[usize]) -> Self {
         let ty = TensorType::new(dtype, Shape::from(shape));
         let count = |product: usize, size: &usize| product.saturating_mul(*size);
@@ -141,7 +142,7 @@ impl OnSlices {
     /// Runs the program. Arguments and results are in row-major order. `T` is the float type of the graph. Integers and
     /// booleans are passed as floats of type `T`: an integer must be in the range of its own type, and a boolean must
     /// be 0 or 1. Only the first call allocates memory. Several threads may call the program concurrently. Each
-    /// concurrent call then uses its own scratch memory, which is allocated once.
+    /// concurrent call uses its own scratch memory, which is allocated once and then reused.
     ///
     /// ```
     /// use funcify::Graph;
@@ -179,7 +180,7 @@ impl OnSlices {
         engine.call_into(inputs, results).map_err(failed)?;
         let integers = self.outputs.iter().zip(results).filter(|(slot, _)| !slot.ty.dtype.is_float());
         for number in integers.flat_map(|(_, result)| result.iter_mut()) {
-            // Adds 0 to turn -0.0 into 0: the plan computes -0.0 for 0 times a negative integer.
+            // Add 0 to turn -0.0 into 0: the plan computes -0.0 for 0 times a negative integer.
             *number = number.plus(T::default());
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Checks that a call allocates nothing: it uses the executor's memory and the caller's slices. Counts only allocations
-//! on the calling thread, so other threads do not affect the result.
+//! Tests that a call allocates no memory: it uses the executor's memory and the caller's slices. The tests count only
+//! allocations on the calling thread, so other threads do not affect the result.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "benches and other tests share these files")]
 mod plans;

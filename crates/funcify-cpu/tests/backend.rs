@@ -1,5 +1,5 @@
 //! Tests the guarantees of the `cpu` backend: it compiles a loop or reports why it cannot, loops can be cancelled, and
-//! their results are bit-identical regardless of what else runs concurrently.
+//! their results are bit-identical even if other work runs concurrently.
 
 mod numbers;
 
@@ -201,7 +201,8 @@ fn elements_are_gathered_and_scattered() {
     compiled(&one, &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
-/// The plan holds integers that floats cannot represent exactly in an integer type, in which they wrap on overflow.
+/// If floats cannot represent the integers of a loop exactly, the plan stores them in an integer type, where they wrap
+/// on overflow.
 #[test]
 fn integers_beyond_the_floats_are_compiled() {
     let doubled = |dtype: DType| {
@@ -303,8 +304,8 @@ fn a_loop_without_end_is_stopped() {
     assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
 }
 
-/// If a term that does not depend on the axis that the plan divides into parts is added to a sum over this axis, the
-/// plan must add the term only once, not in every part.
+/// The plan divides the summed axis into parts. A term that does not depend on this axis must be added to the sum only
+/// once, not in every part.
 #[test]
 fn what_all_parts_have_is_added_once() {
     let graph = built("layer", |g| {
@@ -331,8 +332,8 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
             let (zeros, zero) = (x.index(0, 0).zeros_like(), decay.zeros_like());
             let start = ((zeros, zero), (zero, zeros));
             let (((_, total), (other, _)), states) = scan(start, x, |((h, total), (other, all)), x| {
-                // This sum over the axis that the plan divides comes first in the program, but the analysis of that
-                // axis recognises it last.
+                // This update comes first in the program, but it is the last update that the analysis of the divided
+                // axis recognises as a sum over that axis.
                 let other = other + all.sum(0);
                 let all = all + h;
                 let h = (h * decay + x).tanh();
@@ -354,8 +355,8 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
 }
 
 /// Several totals start from the same number. Some of them are sums over the axis that the plan divides into parts, but
-/// the analysis of that axis recognises this only in a late iteration, regardless of its initial assumption about the
-/// totals.
+/// the analysis of that axis recognises these sums only in a late iteration, regardless of its initial assumption about
+/// the totals.
 #[test]
 fn totals_that_start_from_one_number_are_divided() {
     let graph = built("totals", |g| {
@@ -494,8 +495,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Both branches have a loop that may count endlessly, but the call is rejected only if the branch that runs counts
-/// endlessly. The initial contents of the rejection flag's memory do not matter.
+/// Both branches have a loop that may count endlessly, but the call is rejected only if the loop of the chosen branch
+/// does. The initial contents of the rejection flag's memory do not matter.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {

@@ -78,7 +78,7 @@ fn functions_of_nan_are_nan() {
     agrees(graph, &[HostTensor::from([0.5f32, 0.25, 1.0]), xs]);
 }
 
-/// Tests a loop that processes a single number per step, because its machine code uses scalar instructions.
+/// Tests a loop that processes a single number per step, for which the machine code uses scalar instructions.
 #[test]
 fn functions_of_one_nan_are_nan() {
     let graph = built("functions", |g| {

@@ -13,8 +13,8 @@ use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 mod forwarded;
 use forwarded::RejectingProgram;
 
-/// A reference backend that claims to compile everything. It reports a fault for each request that satisfies its
-/// predicate.
+/// A variant of the reference backend that claims to compile whole programs. It reports a fault for each compile
+/// request that satisfies its predicate.
 #[derive(Clone, Copy)]
 struct Faulty(fn(&WholeRequest<'_>) -> bool);
 

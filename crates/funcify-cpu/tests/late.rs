@@ -9,8 +9,8 @@ use funcify::scan_until_with;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers};
 
-/// Calls a program once for each count, with the count and `x` as inputs. Returns the number of events in each call. A
-/// compiled loop records a single event, and a loop that runs step by step records one per step.
+/// Calls a program once for each count, with the count and `x` as inputs. Returns the number of profiling events in
+/// each call. A compiled loop records a single event, and a loop that runs step by step records one per step.
 fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     let events = counts.iter().map(|count| {
@@ -83,7 +83,7 @@ fn a_repeated_call_gives_the_same_bits() {
             results.iter().flat_map(HostTensor::to_f64_vec).map(f64::to_bits).collect::<Vec<_>>()
         };
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
-        // Calls the function with more sizes than the cache holds, and then again with each of these sizes.
+        // Call the function with more sizes than the cache holds, and then again with each of these sizes.
         let first: Vec<_> = (0..80).map(|n| of(&function, n)).collect();
         for (n, first) in first.iter().enumerate() {
             assert_eq!(of(&function, n as i64), *first, "{} of {n}", graph.name());
@@ -153,7 +153,7 @@ fn loops_take_integers_that_floats_hold() {
     assert_eq!(events, [events[0]; 3]);
 }
 
-/// The backward loop is also compiled. Its number of steps and rows is a size that the forward loop returns.
+/// The backward loop is also compiled. The number of its steps and rows is a size that the forward loop returns.
 #[test]
 fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {

@@ -1,5 +1,5 @@
-//! Checks where plans write their results: a trace is written directly into its concatenation with other rows, and the
-//! next state overwrites the previous one. Also checks the layout of the residuals that forward and backward plans
+//! Tests where plans write their results: a trace is written directly into its concatenation with other rows, and the
+//! next state overwrites the previous one. Also tests the layout of the residuals that forward and backward plans
 //! share, concatenated tensors that fused bodies read in place, and fused bodies that run in pieces.
 
 use funcify::derivative::Pullback;

@@ -58,7 +58,7 @@ fn taps_of_joined_rows_are_each_in_their_own_tensor() {
     check([-2, 1]);
 }
 
-/// Tests a reverse loop over concatenated rows, whose last carry is the first row of its trace.
+/// Tests a reverse loop over concatenated rows. The last carry of the loop is the first row of its trace.
 #[test]
 fn joined_rows_are_read_downward() {
     for is_first in [true, false] {
@@ -264,7 +264,8 @@ fn views_of_a_state_are_read_before_the_next_state_is_there() {
     }
 }
 
-/// The next state is computed from the elements of the state, read in another order. Nothing else reads the state.
+/// The next state is computed from the elements of the state, which the step reads in another order. Nothing else reads
+/// the state.
 #[test]
 fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     let steps: [fn(Value, Value) -> Value; 10] = [
@@ -312,7 +313,7 @@ fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     }
 }
 
-/// If a tensor is a concatenation that contains a trace twice, the trace is at both positions.
+/// If a concatenation contains a trace twice, the rows of the trace must be at both positions.
 #[test]
 fn a_trace_is_joined_with_itself() {
     agrees("joined with itself", &[&[6, 2], &[2]], |g| {

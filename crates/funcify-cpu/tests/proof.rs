@@ -1,5 +1,5 @@
-//! Tests the checker on pairs of plans, one correct and one with a planted error. The checker must accept the correct
-//! plan. It must reject the other plan, and name the faulty instructions.
+//! Tests the plan checker on pairs of plans, one correct and one with a planted error. The checker must accept the
+//! correct plan. It must reject the other plan, and name the faulty instructions.
 
 use funcify::Graph;
 use funcify_cpu::kernels::{Binary, Fold, Unary};

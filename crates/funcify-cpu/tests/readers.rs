@@ -22,7 +22,7 @@ fn rows_follow_from_two_rows_before_them() {
                 let [y2, y1] = body.read(&y);
                 body.write(&y, step(y2, y1));
             });
-            // All rows are returned, so the buffer is a trace that is written in place.
+            // The program returns all rows, so the plan writes them in place in the trace.
             (done.trace_with_init(&y), done.trace(&y))
         });
         let inputs = [numbers(&[2, 3], 1)];
@@ -97,7 +97,7 @@ fn sums_over_parts_are_whole_before_they_are_used() {
             let mut loop_ = Recurrence::new();
             let rows = loop_.sequence(x, [0]);
             let state = loop_.carry(x.index(0, 0));
-            // A trace of sums with an initial row.
+            // The trace of the sums starts with an initial row.
             let total = loop_.sit_sot(x.slice(0, ..1).sum(1));
             let done = loop_.run(|step| {
                 let ([row], state_now, [before]) = (step.read(&rows), step.read(&state), step.read(&total));

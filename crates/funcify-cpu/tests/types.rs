@@ -167,7 +167,7 @@ fn words_have_all_their_bits() {
     same_bits(&bits, &[random::host_key(7), numbers(&[3], 1)]);
 }
 
-/// Casts a word to bf16. If the word were first rounded to f32, the result would be halfway between two bf16 numbers.
+/// Casts a word to bf16. If the word were first rounded to f32, it would be halfway between two bf16 numbers.
 #[test]
 fn words_are_rounded_once() {
     let graph = built("rounded", |g| {

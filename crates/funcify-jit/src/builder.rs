@@ -19,8 +19,8 @@ pub struct Register(Variable);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream(usize);
 
-/// Builds a loop. Streams, and loads that run once, must be added before [`begin`](Builder::begin), and the operations
-/// of an iteration after it.
+/// A builder for the loop of a routine. Streams, and loads that run once, must be added before
+/// [`begin`](Builder::begin), and the operations of an iteration after it.
 ///
 /// All vectors have the routine's number of lanes. If a load reads fewer elements, the remaining lanes are set to zero,
 /// except that a single element is broadcast to all lanes.
@@ -175,8 +175,8 @@ impl<'f, T: Number> Builder<'f, T> {
         }
     }
 
-    /// Stores the first `len` elements of a register when the loop has ended, starting `at` elements after the stream's
-    /// current address.
+    /// Stores the first `len` elements of a register after the loop has ended, starting `at` elements after the address
+    /// that the stream has at that time.
     pub fn store_after_loop(&mut self, register: Register, stream: Stream, at: usize, len: usize) {
         self.stored_after_loop.push((register, stream, at, len));
     }
@@ -203,7 +203,8 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.ins().fcmp(FloatCC::NotEqual, first, zero)
     }
 
-    /// Returns the current address of a stream. Records that up to `end` elements from this address may be accessed.
+    /// Returns the current address of a stream. Records that up to `end` elements from this address may be accessed,
+    /// and may be written if `is_written` is set.
     pub(crate) fn stream_address(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
         let reach = &mut self.reaches[stream.0];
         reach.elements = reach.elements.max(end);

@@ -85,7 +85,7 @@ impl<T: Number> Builder<'_, T> {
         let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * UNROLL * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
-        // Groups the sums by the row elements that contribute to them, because Cranelift computes block arguments in
+        // Group the sums by the row elements that contribute to them, because Cranelift computes block arguments in
         // order.
         let carried = |elements: IrValue, place: IrValue, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
             let sums = (0..SUMS).flat_map(|part| sums.iter().map(move |sums| sums[part].0));

@@ -7,17 +7,17 @@ use super::*;
 ///
 /// Queries q, keys k and values v are linear projections of the input x, followed by short causal convolutions and
 /// `silu`. Queries and keys are normalised to unit length in each head. Each head computes a scalar `β = sigmoid(x
-/// W_bᵀ)`, which is doubled if `negative` is set, the next memory `S' = α S + k β (v - α Sᵀ k)ᵀ`, and the output `o =
-/// S'ᵀ q / √(key / heads)`. If `gated` is set, α is `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))`, otherwise it is 1.
-/// The output of each head is RMS-normalised, scaled and, if `gated` is set, gated by `silu(x W_gᵀ)`; then an output
-/// projection follows.
+/// W_bᵀ)` (doubled if `negative` is set), the next memory `S' = α S + k β (v - α Sᵀ k)ᵀ`, and the output `o = S'ᵀ q /
+/// √(key / heads)`. If `gated` is set, α is `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))`; otherwise it is 1. The
+/// output of each head is RMS-normalised, scaled and, if `gated` is set, gated by `silu(x W_gᵀ)`; an output projection
+/// then combines the heads.
 ///
-/// The states are `memory [B, heads, key / heads, value / heads]`, and the inputs of the convolutions before the
-/// first step, `conv_q`, `conv_k` and `conv_v`, of shape `[B, width - 1, ..]`. Parameters have the names and shapes
-/// of the authors' code (flash-linear-attention) and of OLMo Hybrid's weight files: `q_proj.weight`, `k_proj.weight`,
+/// The states are `memory [B, heads, key / heads, value / heads]`, and the convolution inputs that precede the first
+/// step: `conv_q`, `conv_k` and `conv_v`, of shape `[B, width - 1, ..]`. Parameters have the names and shapes of the
+/// authors' code (flash-linear-attention) and of OLMo Hybrid's weight files: `q_proj.weight`, `k_proj.weight`,
 /// `v_proj.weight`, `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`, `b_proj.weight [heads,
-/// features]`, `o_norm.weight [value / heads]`, `o_proj.weight`. If `gated` is set, there are also `a_proj.weight`,
-/// `A_log [heads]`, `dt_bias [heads]` and `g_proj.weight`.
+/// features]`, `o_norm.weight [value / heads]`, `o_proj.weight`. A gated layer also has `a_proj.weight`, `A_log
+/// [heads]`, `dt_bias [heads]` and `g_proj.weight`.
 ///
 /// ```
 /// use funcify::nn::DeltaNet;

@@ -1,8 +1,8 @@
 //! Recurrent networks, linear recurrences, state space models and linear attention, as graphs with named parameters.
 //!
-//! A [`Layer`] is independent of any tensor library. `funcify-candle` and `funcify-burn` turn it into a layer of their
-//! framework, which then owns the parameters. A layer can also be used directly: [`Layer::graph`] can be
-//! differentiated, batched and run like any other graph.
+//! A [`Layer`] is independent of any tensor library. `funcify-candle` and `funcify-burn` turn it into a Candle or Burn
+//! layer that owns the parameters. A layer can also be used directly: [`Layer::graph`] can be differentiated, batched
+//! and run like any other graph.
 //!
 //! Sequences have the shape `[B,T,F]` (batch, time, features), as in Candle's and Burn's layers, or `[T,B,F]` if a
 //! layer's `batch_first` is `false`. Every layer takes its initial states and returns its final ones, so a long
@@ -70,8 +70,8 @@ use self::affine::{affine_scan, short_convolution};
 /// The graph of a layer, with the types of its states and a description of its parameters.
 ///
 /// The inputs of the graph are the sequence `xs`, then the states, then the parameters. The outputs are the sequence
-/// `ys`, then the states after the last step, in the same order and of the same types. The final value of a state `h`
-/// is called `last_h`.
+/// `ys`, then the states after the last step, in the same order and of the same types. The output with the final value
+/// of a state `h` is called `last_h`.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -114,7 +114,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Returns the name of the graph input for this parameter: an identifier, with `_` in place of each `.`.
+    /// Returns the name of this parameter's graph input: `name`, with each `.` replaced by `_`.
     pub fn input(&self) -> String {
         self.name.replace('.', "_")
     }
@@ -155,7 +155,7 @@ impl Init {
     }
 }
 
-/// The inputs of a layer's graph that is being built. Records the states and parameters that have been declared.
+/// The inputs of a layer graph under construction, with a record of the states and parameters declared so far.
 struct Inputs<'a> {
     builder: &'a Builder,
     dtype: DType,
@@ -203,8 +203,8 @@ impl Inputs<'_> {
     }
 }
 
-/// Builds a layer. `outputs` declares the inputs, and returns the output sequence, in the layout `[T,B,F]`, and the
-/// states after the last step.
+/// Builds a layer. `outputs` declares the inputs and returns two results: the output sequence, in the layout `[T,B,F]`,
+/// and the states after the last step. Returns an error if the dtype is not a float type.
 #[track_caller]
 fn layer(
     name: &str,
@@ -236,7 +236,8 @@ fn check_at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Res
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
-/// Returns an error unless all of the given options of a layer are multiples of its number of heads or groups.
+/// Returns an error unless all of the given options of a layer are multiples of `heads`, the layer's number of heads or
+/// groups.
 fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");
@@ -244,7 +245,7 @@ fn check_divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&st
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, fix))
 }
 
-/// Returns an error if a size of an attention layer is 0, including the sizes in `more`, or if `heads` does not divide
+/// Returns an error if any size of an attention layer, including those in `more`, is 0, or if `heads` does not divide
 /// `key` and `value`.
 fn check_keys_and_values(
     layer: &str,

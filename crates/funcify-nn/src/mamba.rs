@@ -6,10 +6,10 @@ use super::*;
 ///
 /// The input u is projected: `[x, z] = u W_inᵀ`. Then x passes through a causal depthwise convolution, `silu` and the
 /// selective scan. The result is multiplied by `silu(z)` and projected by `W_out`. The states are `ssm [B, inner,
-/// states]`, and `conv [B, width - 1, inner]`, the inputs of the convolution before the first step. Parameters have
-/// the names and shapes of the authors' code and of `transformers`: `in_proj.weight [2 inner, features]`,
-/// `conv1d.weight [inner, 1, width]`, `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight
-/// [inner, rank]`, `dt_proj.bias`, `A_log [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
+/// states]`, and `conv [B, width - 1, inner]`, the convolution inputs that precede the first step. Parameters have the
+/// names and shapes of the authors' code and of `transformers`: `in_proj.weight [2 inner, features]`, `conv1d.weight
+/// [inner, 1, width]`, `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight [inner, rank]`,
+/// `dt_proj.bias`, `A_log [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
 ///
 /// ```
 /// use funcify::nn::Mamba;
@@ -27,7 +27,7 @@ pub struct Mamba {
     pub inner: usize,
     /// The number of states per feature.
     pub states: usize,
-    /// The rank of the projection that computes step sizes.
+    /// The rank of the projection that computes the step sizes.
     pub rank: usize,
     /// The width of the convolution kernel, in steps.
     pub width: usize,
@@ -39,7 +39,7 @@ pub struct Mamba {
 
 impl Mamba {
     /// Creates a layer for f32 sequences of shape `[B,T,F]` with the authors' sizes: `inner` is `2 * features`,
-    /// `states` is 16, `rank` is `features / 16`, rounded up, and `width` is 4.
+    /// `states` is 16, `rank` is `features / 16` (rounded up), and `width` is 4.
     pub fn new(features: usize) -> Self {
         let (inner, rank, dtype) = (2 * features, features.div_ceil(16), DType::F32);
         Mamba { features, inner, states: 16, rank, width: 4, batch_first: true, dtype }

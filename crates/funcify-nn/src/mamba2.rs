@@ -11,13 +11,13 @@ use super::*;
 /// yields `[x, B, C]`. With `Δ = softplus(dt + dt_bias)` and `A = -exp(A_log)`, each head computes `h' = exp(Δ A) h + Δ
 /// x Bᵀ` and `y = h C + D x`. The heads of a group share B and C. Then `y silu(z)` is RMS-normalised per group, scaled,
 /// and projected by `W_out`. The number of inner features is `inner = heads * head`. The states are `ssm [B, heads,
-/// head, states]`, and `conv [B, width - 1, inner + 2 groups states]`, the inputs of the convolution before the first
+/// head, states]`, and `conv [B, width - 1, inner + 2 groups states]`, the convolution inputs that precede the first
 /// step. Parameters have the names and shapes of the authors' code: `in_proj.weight`, `conv1d.weight [.., 1, width]`,
 /// `conv1d.bias`, `dt_bias [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`, `out_proj.weight`.
 ///
-/// If `chunk` is set, the loop runs over chunks of `chunk` steps, and computes each chunk by matrix products (section 6
-/// of the paper). Sequences then have the shape `[B, chunk * T, F]`. The results differ only by rounding, because sums
-/// are reassociated.
+/// If `chunk` is set, the loop runs over chunks of `chunk` steps, and computes each chunk with matrix products (section
+/// 6 of the paper). Sequences then have the shape `[B, chunk * T, F]`. The results differ only by rounding, because
+/// sums are reassociated.
 ///
 /// ```
 /// use funcify::nn::Mamba2;
@@ -55,8 +55,8 @@ type StepInputs = (Value, (Value, Value), Value);
 
 impl Mamba2 {
     /// Creates a layer that runs step by step over f32 sequences of shape `[B,T,F]`. It has `2 * features` inner
-    /// features, heads of 64 features (or a single smaller head), 128 states, one group, and a convolution kernel of
-    /// width 4.
+    /// features, rounded up to whole heads, heads of 64 features (or a single smaller head), 128 states, one group, and
+    /// a convolution kernel of width 4.
     pub fn new(features: usize) -> Self {
         let head = (2 * features).min(64);
         let heads = if head == 0 { 0 } else { (2 * features).div_ceil(head) };
@@ -89,8 +89,8 @@ impl Mamba2 {
         let (convolved, last_before) = short_convolution(part(projected, inner, mixed), before, kernel, self.width);
         let bias = Init::Uniform((self.width as f64).recip().sqrt());
         let convolved = (convolved + inputs.parameter("conv1d.bias", &[mixed], bias)).silu();
-        // The bias is the inverse softplus of the step sizes, which are therefore initially between 0.001 and 0.1 for
-        // an input of 0.
+        // Initialise the bias to the inverse softplus of numbers between 0.001 and 0.1, which are therefore the step
+        // sizes for an input of 0.
         let sizes = Init::logspaced(1e-3, 1e-1, self.heads);
         let dt_bias = Init::from_fn(&[self.heads], |index| sizes(index[0]).exp_m1().ln());
         let delta = part(projected, inner + mixed, self.heads) + inputs.parameter("dt_bias", &[self.heads], dt_bias);
@@ -151,7 +151,7 @@ fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Va
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
     let between = logs.unsqueeze(1) - logs.unsqueeze(0);
     let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
-    // If step j is later than step i, the decay from j to i is 0. The exponent is also masked, because `exp` could
+    // If step j is later than step i, the decay from j to i is 0. Mask the exponent as well, because `exp` could
     // overflow.
     let none = full(between.shape(), between.dtype(), 0.0);
     let decays = select(earlier, select(earlier, between, none).exp(), none);

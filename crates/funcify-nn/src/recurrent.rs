@@ -31,7 +31,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Returns the number of gates: blocks of `hidden` rows in each weight.
+    /// Returns the number of gates. Each weight has `hidden` rows per gate.
     fn gates(self) -> usize {
         match self {
             Cell::Rnn | Cell::ReluRnn => 1,

@@ -7,8 +7,8 @@ use super::*;
 ///
 /// Let u be the convolution of the input x. Each head computes the gates `r = sigmoid(u W_a + b)` and `i = sigmoid(u
 /// W_x + c)`. Then `a = exp(-8 r softplus(a_param))`, and the output is the new state `h' = a h + sqrt(1 - a²) (i u)`.
-/// The states are `h [B, features]`, and `conv [B, width - 1, features]`, the inputs of the convolution before the
-/// first step. Parameters have the names and shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`,
+/// The states are `h [B, features]`, and `conv [B, width - 1, features]`, the convolution inputs that precede the first
+/// step. Parameters have the names and shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`,
 /// `rg_lru.a_param [features]`, `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b [heads,
 /// features / heads]`, `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Unlike the authors' code, this layer also applies
 /// the factor `sqrt(1 - a²)` at the first position of a document.
@@ -38,7 +38,7 @@ pub struct RgLru {
 }
 
 impl RgLru {
-    /// Creates a layer with a convolution of width 4 that runs an associative scan over f32 sequences of shape
+    /// Creates a layer that has a convolution of width 4 and runs an associative scan over f32 sequences of shape
     /// `[B,T,F]`.
     pub fn new(features: usize, heads: usize) -> Self {
         RgLru { features, heads, width: 4, associative: true, batch_first: true, dtype: DType::F32 }
@@ -92,7 +92,7 @@ pub(super) fn gates(
     heads: usize,
     names: &GateNames,
 ) -> (Value, Value) {
-    // The initial values of `a²` for a recurrent gate of 1, evenly spaced between 0.9² and 0.999².
+    // For a recurrent gate of 1, the initial values of `a²` are evenly spaced between 0.9² and 0.999².
     let squared = move |feature: usize| 0.81 + (0.998_001 - 0.81) * (feature as f64 + 0.5) / features as f64;
     let rates = Init::from_fn(&[features], move |index| ((-0.5 / 8.0 * squared(index[0]).ln()).exp_m1()).ln());
     let rate = inputs.parameter(names.rate, &[features], rates).softplus() * -8.0;

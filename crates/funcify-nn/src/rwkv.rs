@@ -30,17 +30,18 @@ pub enum RwkvVersion {
 /// The input of each step is first interpolated with the input of the previous step (token shift).
 ///
 /// Receptance r, key k, value v and gate (and, in version 6, decay) are each computed from a separate mixture of the
-/// input x and the x of the previous step. Each head computes the output `o = r (S + diag(u) kᵀ v)`, with the bonus u
-/// (`time_faaaa`), and the next memory `S' = diag(w) S + kᵀ v`. The decays of the rows of S are `w =
+/// input x and the input of the previous step. Each head computes the output `o = r (S + diag(u) kᵀ v)`, with the bonus
+/// u (`time_faaaa`), and the next memory `S' = diag(w) S + kᵀ v`. The decays of the rows of S are `w =
 /// exp(-exp(time_decay))` in version 5, and `w = exp(-exp(time_decay + tanh(d W₁) W₂))` in version 6, where d is the
 /// mixture for the decay. The output of each head is normalised to mean 0 and variance 1 (`ln_x`), scaled, shifted, and
-/// multiplied by `silu` of the gate; then an output projection follows. The states are `shift [B, features]`, which
-/// holds the input before the first step, and `memory [B, heads, features / heads, features / heads]`.
+/// multiplied by `silu` of the gate; an output projection then combines the heads. The states are `shift [B,
+/// features]`, which holds the input before the first step, and `memory [B, heads, features / heads, features /
+/// heads]`.
 ///
 /// Parameters have the names of the authors' code, without axes of size 1: `receptance.weight`, `key.weight`,
 /// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`, `ln_x.bias`.
 /// Version 5 also has the weights of x in the mixtures, `time_mix_k`, `time_mix_v`, `time_mix_r` and `time_mix_g`; and
-/// `time_decay [heads, features / heads]`. Version 6 also has the weights of the previous x, `time_maa_x`,
+/// `time_decay [heads, features / heads]`. Version 6 also has the weights of the previous input, `time_maa_x`,
 /// `time_maa_w`, `time_maa_k`, `time_maa_v`, `time_maa_r` and `time_maa_g`; and `time_maa_w1 [features, 5 mix_rank]`,
 /// `time_maa_w2 [5, mix_rank, features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`,
 /// `time_decay_w2 [decay_rank, features]`.
@@ -80,7 +81,8 @@ struct Mixed {
 }
 
 impl Rwkv {
-    /// Creates an RWKV-6 layer with the authors' ranks, 32 and 64, for f32 sequences of shape `[B,T,F]`.
+    /// Creates an RWKV-6 layer with the authors' ranks (32 for the mixing weights, 64 for the decays), for f32
+    /// sequences of shape `[B,T,F]`.
     pub fn new(features: usize, heads: usize) -> Self {
         let version = RwkvVersion::Six { mix_rank: 32, decay_rank: 64 };
         Rwkv { version, features, heads, epsilon: 64e-5, batch_first: true, dtype: DType::F32 }
@@ -137,7 +139,7 @@ impl Rwkv {
         (ys, vec![last_shift, last])
     }
 
-    /// Declares the parameter `time_decay`. With the initial values, the features decay over about 3 to 400 steps.
+    /// Declares the parameter `time_decay`. Its initial values give decay times of about 3 to 400 steps.
     fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
         let size = self.features / self.heads;
         let last = |index: &[usize]| *index.last().expect("the shape of decays ends with the features");

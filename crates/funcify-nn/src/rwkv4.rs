@@ -5,10 +5,10 @@ use super::*;
 /// The time-mixing layer of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean
 /// of values, weighted by exponentials of keys. The weights decay with every step.
 ///
-/// Receptance r, key k and value v are each projected from a separate mixture of the input x and the x of the previous
-/// step. With `w = exp(time_decay)`, the memory consists of the sums `num' = exp(-w) num + exp(k) v` and `den' =
-/// exp(-w) den + exp(k)`. The output of a step is the projection of `sigmoid(r) (num + exp(time_first + k) v) / (den +
-/// exp(time_first + k))`. The stored sums are scaled by `exp(-max)`, so that no exponential overflows. The states are
+/// Receptance r, key k and value v are each projected from a separate mixture of the input x and the input of the
+/// previous step. With `w = exp(time_decay)`, the memory consists of the sums `num' = exp(-w) num + exp(k) v` and `den'
+/// = exp(-w) den + exp(k)`. The output of a step is the projection of `sigmoid(r) (num + exp(time_first + k) v) / (den
+/// + exp(time_first + k))`. The stored sums are scaled by `exp(-max)`, so that no exponential overflows. The states are
 /// `shift [B, features]`, which holds the input before the first step, and `num`, `den` and `max`, of shape `[B,
 /// inner]`. All states are zero at the beginning of a sequence.
 ///
@@ -69,7 +69,8 @@ impl Rwkv4 {
         };
         let [k, v, r] = ["key", "value", "receptance"].map(projected);
         let (last, means) = scan(init, (k, v), |[num, den, max], (k, v)| {
-            // Adds a term to both sums, and scales the sums by `exp(-next)`, so that no exponential exceeds 1.
+            // Add a term to both sums, and scale them by `exp(-next)`, where `next` is the new maximum, so that no
+            // exponential exceeds 1.
             let added = |max: Value, key: Value| {
                 let next = max.maximum(key);
                 let (kept, new) = ((max - next).exp(), (key - next).exp());

@@ -24,7 +24,7 @@ pub struct SelectiveScan {
     pub features: usize,
     /// The number of states per feature.
     pub states: usize,
-    /// The rank of the projection that computes step sizes.
+    /// The rank of the projection that computes the step sizes.
     pub rank: usize,
     /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
@@ -33,8 +33,8 @@ pub struct SelectiveScan {
 }
 
 impl SelectiveScan {
-    /// Creates a layer for f32 sequences of shape `[B,T,F]` with Mamba's sizes: 16 states and a rank of `features /
-    /// 16`, rounded up.
+    /// Creates a layer for f32 sequences of shape `[B,T,F]` with Mamba's sizes: 16 states and a rank of `features / 16`
+    /// (rounded up).
     pub fn new(features: usize) -> Self {
         SelectiveScan { features, states: 16, rank: features.div_ceil(16), batch_first: true, dtype: DType::F32 }
     }
@@ -59,8 +59,8 @@ impl SelectiveScan {
         let (features, states, rank) = (self.features, self.states, self.rank);
         let x_proj = inputs.linear_weight("x_proj", features, rank + 2 * states);
         let dt_proj = inputs.linear_weight("dt_proj", rank, features);
-        // The bias is the inverse softplus of the step sizes, which are therefore initially between 0.001 and 0.1 for
-        // an input of 0.
+        // Initialise the bias to the inverse softplus of numbers between 0.001 and 0.1, which are therefore the step
+        // sizes for an input of 0.
         let steps = Init::logspaced(1e-3, 1e-1, features);
         let bias = Init::from_fn(&[features], |index| steps(index[0]).exp_m1().ln());
         let bias = inputs.parameter("dt_proj.bias", &[features], bias);

@@ -15,8 +15,8 @@ pub(super) type Complex = (Value, Value);
 /// the output is `y = 2 Re(C x) + D u`, where Λ̄ and B̄ are the zero-order-hold discretisation of Λ and B with step
 /// sizes `exp(log_step)`. The state is stored as two tensors of shape `[B, states]`: its real and imaginary parts.
 /// Parameters have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`, `B [P,H,2]`, `C
-/// [H,P,2]`, `D [H]`, `log_step [P,1]`, where P is `states` and H is `features`. Λ is initialised to `-1/2 + iπn`
-/// (S4D-Lin, Gu et al. 2022).
+/// [H,P,2]`, `D [H]`, `log_step [P,1]`, where P is `states` and H is `features`. The initial Λ of state n is `-1/2 +
+/// iπn` (S4D-Lin, Gu et al. 2022).
 ///
 /// ```
 /// use funcify::nn::S5;
@@ -86,7 +86,7 @@ impl S5 {
     }
 }
 
-/// Runs the recurrence step by step. Returns the last state, and the states after each step.
+/// Runs the recurrence `x' = rate x + driven` step by step. Returns the last state, and the states after each step.
 pub(super) fn scan_in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     scan(init, driven, |x, u| {
         let moved = multiply(rate, x);
@@ -95,8 +95,8 @@ pub(super) fn scan_in_steps(rate: Complex, init: Complex, driven: Complex) -> (C
     })
 }
 
-/// Runs the recurrence as an associative scan, whose row 0 is the initial state. Returns the last state, and the states
-/// after each step.
+/// Runs the recurrence of [`scan_in_steps`] as an associative scan. Row 0 of the scan is the initial state. Returns the
+/// last state, and the states after each step.
 pub(super) fn scan_in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
     let steps = (rows(init.0, driven.0), rows(init.1, driven.1));

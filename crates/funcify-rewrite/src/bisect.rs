@@ -1,9 +1,9 @@
 //! Finds the patch that makes a result wrong, by bisection.
 
-/// Finds a patch that makes a result wrong, by bisection over `patches` patches. Returns its number, or `None` if the
-/// result is right after all patches, or wrong before the first one. The first patch has the number 1. `is_right` tests
-/// the result after the given number of patches; use
-/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) to apply only these.
+/// Finds a patch that makes a result wrong, by bisection over `patches` patches. Returns the number of the patch,
+/// counted from 1, or `None` if the result is right after all patches or already wrong before the first one. `is_right`
+/// receives a number of patches, and returns `true` if the result is right after that many; use
+/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) to apply only those.
 ///
 /// The result is right before the returned patch and wrong after it, even if a later patch hides the error again.
 ///

@@ -77,7 +77,8 @@ impl Driver {
         self.patches.push(Patched { rule, site, before, after });
     }
 
-    /// Removes the nodes that no output needs. Returns `None` if there are no such nodes, or if the rule is disabled.
+    /// Removes the nodes that no output needs. Returns `None` if every node is needed, or if the rule `dead_code` is
+    /// disabled.
     fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
         let pruned = self.is_enabled(DEAD_CODE).then(|| graph.pruned_strict())??;
         self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);
@@ -151,8 +152,8 @@ impl Driver {
         op.with_bodies(bodies.collect())
     }
 
-    /// Places an op, or its replacement if a rule applies. Returns the results, or `None` if rewriting is cancelled or
-    /// fails.
+    /// Places an op, or its replacement if a rule applies, in the graph that is being rebuilt. Returns the results, or
+    /// `None` if rewriting is cancelled or fails.
     fn place(
         &mut self,
         to: &mut Placing,
@@ -215,8 +216,8 @@ impl Driver {
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
-    /// Places the nodes of a graph, with `inputs` in place of its inputs. Returns the values of its outputs. Before a
-    /// node is placed, `op` transforms the node's op.
+    /// Places the nodes of a graph, with `inputs` in place of the graph's inputs. Transforms each node's op with `op`
+    /// before placing the node. Returns the values of the graph's outputs, or `None` if a node cannot be placed.
     fn place_nodes(
         &mut self,
         to: &mut Placing,
@@ -247,7 +248,8 @@ struct Placing {
 }
 
 impl Placing {
-    /// Adds an op. Its results keep their types, because no patch changes a type (rewrite-c1).
+    /// Adds an op with results of the given types. The types remain valid after rewriting, because no patch changes a
+    /// type (rewrite-c1). Returns the results, or `None` if the graph rejects the op.
     fn node(&mut self, op: Op, operands: &[ValueId], types: Vec<TensorType>, site: Site) -> Option<Vec<ValueId>> {
         let bound: Vec<Symbol> = op.binds().cloned().collect();
         let results = self.graph.push_typed(op, operands, types, site).ok()?;

@@ -1,8 +1,8 @@
 //! Replaces ops on constants with their results (constant folding, as in XLA and PyTensor). The reference evaluator
 //! computes the results.
 //!
-//! An op is folded only if no operand has more than 1024 elements, and its result has no more elements than the largest
-//! operand, or at most 16. Broadcasts of constants are not folded, because other rules recognise them.
+//! An op is folded only if no operand has more than 1024 elements, and the result has at most 16 elements or is no
+//! larger than the largest operand. Broadcasts of constants are not folded, because other rules recognise them.
 
 use funcify_core::ops::{Creation, EvalContext};
 

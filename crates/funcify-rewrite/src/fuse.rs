@@ -5,10 +5,10 @@
 //!   computed. The trace is then stored only if another op uses it.
 //! - If two independent loops read the same sequence, the merged loop reads its rows only once.
 //!
-//! Precondition: both loops run all their steps, and cannot fail, because merging changes the order of their ops.
-//! Neither loop is truncated, has a checkpoint policy or binds sizes. The second loop may depend on the first one only
-//! through rows of the same step. This rule runs after all others. By then, all work that can be moved out of a loop,
-//! such as a product of all rows of a trace, has been moved.
+//! Precondition: both loops run all their steps. Neither may be able to fail, because merging changes the order of
+//! their ops. Neither loop is truncated, has a checkpoint policy or binds sizes. The second loop may depend on the
+//! first one only through rows of the same step. This rule runs after all others. By then, all work that can be moved
+//! out of a loop, such as a product of all rows of a trace, has been moved.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use super::*;
 struct Pair {
     first: usize,
     second: usize,
-    /// The nodes between the two loops that depend on the first one. They are moved after the merged loop.
+    /// The nodes between the two loops that depend on the first loop. They are moved after the merged loop.
     waiting: Vec<usize>,
 }
 

@@ -2,7 +2,8 @@
 //! rewrites).
 //!
 //! For every type, `x*1`, `x-0` and `x + -0` equal `x`. Other simplifications would change results: `x*0` is NaN if `x`
-//! is infinite, `x+0` is 0 if `x` is -0, and the sum of a single number is `0 + x` in the reference evaluator.
+//! is infinite, `x+0` is 0 if `x` is -0, and a sum over a single element `x` is `0 + x` in the reference evaluator,
+//! which turns -0 into 0.
 
 use funcify_core::Scalar;
 use funcify_core::graph::{ValueId, inline};

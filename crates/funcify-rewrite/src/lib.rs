@@ -1,4 +1,4 @@
-//! Optimises programs as an expert would by hand, without changing their values.
+//! Optimises programs as an expert would by hand, without changing their results.
 //!
 //! A rewrite is a named rule. It examines one op with its operands and returns a patch: existing values, or a small
 //! program that replaces the op. The driver rebuilds a graph op by op and tries each rule on each op, bodies first,
@@ -112,7 +112,7 @@ impl Rewritten {
     }
 }
 
-/// Returns the number of the given patches of each rule, keyed by rule name.
+/// Counts the given patches by rule. The keys of the returned map are the rule names.
 #[doc(hidden)]
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();

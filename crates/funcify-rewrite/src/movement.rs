@@ -9,7 +9,7 @@ use funcify_core::types::{Dim, Shape, TensorType};
 
 use super::rule::{Patch, RewriteContext};
 
-/// Removes an op that moves nothing, or merges an op that moves elements with the op before it.
+/// Removes an op that moves nothing, or merges two successive ops of the same kind that only move elements.
 pub(super) fn movement(context: &RewriteContext<'_>) -> Option<Patch> {
     let source = *context.operands.first()?;
     if moves_nothing(context.op, context.ty(0)) || (context.operands.len() == 1 && matches!(context.op, Op::Concat(_)))
@@ -41,7 +41,7 @@ pub(super) fn movement(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns the result shape of a transpose that moves only axes of size 1, which is therefore a reshape. Returns `None`
+/// Returns the result shape of a transpose that moves only axes of size 1, and is therefore a reshape. Returns `None`
 /// for any other transpose.
 fn only_ones_move(op: &Transpose, from: &Shape) -> Option<Shape> {
     let others = op.axes.iter().filter(|axis| from[**axis].constant() != Some(1));

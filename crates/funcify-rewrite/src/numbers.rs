@@ -1,4 +1,4 @@
-//! Recognises splats: values whose elements all equal one known number.
+//! Recognises splats: values whose elements all equal one known number, the fill value.
 
 use super::rule::RewriteContext;
 use super::*;
@@ -15,14 +15,14 @@ impl RewriteContext<'_> {
         }
     }
 
-    /// Returns the element of a value that is known to be a splat, or `None` for any other value.
+    /// Returns the fill value if the value is known to be a splat, or `None` otherwise.
     pub(super) fn splat(&self, value: ValueId) -> Option<Scalar> {
         splat(self.graph, value)
     }
 }
 
-/// Returns the element of a splat: a constant with equal elements, or a broadcast, reshape or transpose of one. Returns
-/// `None` for any other value.
+/// Returns the fill value of a splat: a constant with equal elements, or a broadcast, reshape or transpose of one.
+/// Returns `None` for any other value.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
         let node = graph.node_of(value)?;
@@ -46,18 +46,18 @@ pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
     }
 }
 
-/// Returns `true` for the neutral element of addition: 0 for integers, and `-0.0` for floats, because `-0.0 + 0.0` is
-/// `0.0`.
+/// Returns `true` for the neutral element of addition: 0 for integers, and `-0.0` for floats, because adding `0.0` to
+/// `-0.0` gives `0.0`.
 pub(super) fn is_additive_identity(scalar: Scalar) -> bool {
     scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(-0.0))
 }
 
-/// Returns `true` for 0 and for `+0.0`.
+/// Returns `true` for the integer 0 and the float `+0.0`.
 pub(super) fn is_zero(scalar: Scalar) -> bool {
     scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(0.0))
 }
 
-/// Returns `true` for 1 and for `1.0`.
+/// Returns `true` for the integer 1 and the float `1.0`.
 pub(super) fn is_one(scalar: Scalar) -> bool {
     scalar == Scalar::Int(1) || scalar == Scalar::Float(1.0)
 }

@@ -28,8 +28,8 @@ pub struct RewriteOptions {
     pub(super) texts: bool,
 }
 
-/// The name of the environment variable that limits the number of patches, as in `FUNCIFY_STOP_AFTER=12`. The variable
-/// helps to find the patch that changes a result.
+/// The name of the environment variable that limits the number of patches, as in `FUNCIFY_STOP_AFTER=12`. Use it to
+/// find the patch that changes a result.
 ///
 /// ```
 /// assert_eq!(funcify::rewrite::STOP_AFTER_VARIABLE, "FUNCIFY_STOP_AFTER");
@@ -43,15 +43,15 @@ impl RewriteOptions {
         RewriteOptions::default()
     }
 
-    /// Creates options with the limit that `FUNCIFY_STOP_AFTER` sets, if any. The variable is read only once per
-    /// process.
+    /// Creates the default options, with the patch limit from `FUNCIFY_STOP_AFTER` if that variable is set. The
+    /// variable is read only once per process.
     pub fn from_environment() -> Self {
         static STOP_AFTER: OnceLock<Option<usize>> = OnceLock::new();
         let read = || std::env::var(STOP_AFTER_VARIABLE).ok().and_then(|text| text.parse().ok());
         RewriteOptions { stop_after: *STOP_AFTER.get_or_init(read), ..RewriteOptions::default() }
     }
 
-    /// Enables the rule named `rule`, which is disabled by default ([`Rule::on_request`]).
+    /// Enables the rule named `rule`. Only rules that run on request ([`Rule::on_request`]) are disabled by default.
     pub fn with(mut self, rule: &str) -> Self {
         self.with.push(rule.to_string());
         self
@@ -63,7 +63,7 @@ impl RewriteOptions {
         self
     }
 
-    /// Enables only the given rules.
+    /// Disables all rules except the given ones.
     pub fn only(mut self, rules: &[&str]) -> Self {
         self.only = Some(rules.iter().map(|rule| rule.to_string()).collect());
         self
@@ -110,7 +110,7 @@ impl RewriteOptions {
         self
     }
 
-    /// Makes rewriting record the text of each op before and after its patch.
+    /// Makes rewriting record the text of each replaced op and of its replacement.
     pub fn texts(mut self) -> Self {
         self.texts = true;
         self
@@ -154,7 +154,7 @@ pub enum Tolerance {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parallel {
-    /// The device prefers less work, like a processor with few cores.
+    /// The device prefers less work, as a processor with few cores does.
     Avoid,
     /// The device prefers less depth, because each step is a kernel launch and small kernels leave most of the device
     /// idle.

@@ -1,17 +1,17 @@
-//! Shortens a loop whose later steps are not needed: if only the first rows of its traces are read, only the steps that
-//! write these rows run (as in PyTensor's `scan_save_mem`).
+//! Shortens a loop whose last steps are not needed: if only the first rows of its traces are read, the loop runs only
+//! the steps that write these rows (as in PyTensor's `scan_save_mem`).
 //!
-//! Precondition: the loop runs forward and cannot fail, because errors of the removed steps would be lost. Nothing uses
-//! a final carry or a full buffer. Every use of a trace is a slice that provably ends before the end of the trace; a
-//! trace that is an output of the graph counts as read in full. If the new number of steps can be negative, the
-//! shortened loop must fail in the same cases as the original program. For example, if the first `T-1` of `T` rows are
-//! read, the original slice of the trace fails at run time when `T` is 0. In this case, a slice of a sequence before
-//! the shortened loop must also fail.
+//! Precondition: the loop runs forward and cannot fail; otherwise, the errors of the removed steps would be lost.
+//! Nothing uses a final carry or a full buffer. Every use of a trace is a slice that provably ends before the end of
+//! the trace; a trace that is an output of the graph counts as read in full. If the new number of steps can be
+//! negative, the shortened loop must fail in the same cases as the original program. For example, if the first `T-1` of
+//! `T` rows are read, the original slice of the trace fails at run time when `T` is 0. The rewrite therefore slices the
+//! sequences to the remaining rows before the shortened loop, and one of these slices must fail in that case too.
 
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// The steps of a loop that are needed by the uses examined so far.
+/// The steps of a loop that the uses examined so far need.
 #[derive(Default)]
 struct Needed {
     /// The number of steps, or `None` if no use has been found yet or all steps are needed.
@@ -36,8 +36,8 @@ impl Needed {
     }
 }
 
-/// Shortens loops. Returns the new graph, and the source line of the first shortened loop. Returns `None` if no loop
-/// can be shortened.
+/// Shortens every loop whose last steps are not needed. Returns the new graph, and the source line of the first
+/// shortened loop. Returns `None` if no loop can be shortened.
 pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     let steps = needed_steps(graph);
     let site = graph.nodes()[*steps.keys().next()?].site;
@@ -51,8 +51,8 @@ pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
     Some((copy.finish()?, site))
 }
 
-/// Adds a loop with fewer steps. If the number of steps may be negative, also slices the loop's sequences to the rows
-/// that these steps read, because such a slice rejects a negative number.
+/// Adds the shortened loop to the copy of the graph. If the new number of steps may be negative, also slices the loop's
+/// sequences to the rows that these steps read, because such a slice rejects a negative number.
 fn add_shorter(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {
@@ -75,8 +75,8 @@ fn is_natural(steps: &Dim) -> bool {
     steps.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Returns `true` if two slices reject a negative number of steps: a slice of a sequence before the loop, and an
-/// original slice of a trace after the loop.
+/// Returns `true` if the original and the shortened program both reject a negative number of steps: the original one in
+/// a slice of a trace, and the shortened one in a slice of a sequence.
 fn is_negative_rejected(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
     scan.sequences.iter().any(|sequence| sequence.reach() == 0)
         && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))

@@ -23,7 +23,7 @@ pub struct Rule {
     pub reason: &'static str,
     /// `true` if the rule reassociates sums of floats, so that results may differ by rounding error.
     pub reorders_sums: bool,
-    /// `true` if the rule reassociates more than sums in order to reduce depth. Such a rule runs only if
+    /// `true` if the rule also reassociates products, in order to reduce depth. Such a rule runs only if
     /// [`RewriteOptions::with`](super::RewriteOptions::with) requests it, or if reassociation is
     /// [tolerated](super::Tolerance) and the device [prefers](super::Parallel) less depth.
     pub on_request: bool,
@@ -158,14 +158,14 @@ pub(super) enum Patch {
     Program(Vec<ValueId>, Graph),
 }
 
-/// An op that is about to be added to the rewritten graph.
+/// An op that is about to be added to the rewritten graph, with the facts that rules need.
 pub(super) struct RewriteContext<'a> {
-    /// The rewritten graph, as far as it is built.
+    /// The part of the rewritten graph that is already built.
     pub(super) graph: &'a Graph,
     pub(super) op: &'a Op,
     pub(super) operands: &'a [ValueId],
     pub(super) site: Site,
-    /// For each value of the graph, `true` if neither its op nor any op on which it depends can fail.
+    /// For each value of the graph, `true` if none of the ops that compute it, directly or indirectly, can fail.
     pub(super) certain: &'a [bool],
     /// The symbols that may be unbound at run time because the op that binds them may fail.
     pub(super) uncertain_sizes: &'a [Symbol],
@@ -218,8 +218,8 @@ impl RewriteContext<'_> {
         Some(Patch::Values(vec![value]))
     }
 
-    /// Traces the replacement by calling `build` with the given operands. Returns `None` if `build` returns `None`, or
-    /// if the traced program is invalid.
+    /// Builds a patch by tracing `build` on the given operands. Returns `None` if `build` returns `None`, or if the
+    /// traced program is invalid.
     pub(super) fn build(
         &self,
         operands: &[ValueId],

@@ -1,4 +1,4 @@
-//! Tests the amount of work that rewriting takes, and the results of a few rules.
+//! Tests the amount of work that rewriting does, and the results of a few rules.
 
 use funcify_core::graph::work;
 use funcify_core::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};
@@ -6,7 +6,7 @@ use funcify_nn::S5;
 
 use super::{Rewrite, RewriteOptions};
 
-/// Builds a chain of ops to which rules for single ops apply.
+/// Builds a chain of ops that the rules for single ops rewrite.
 fn chain(length: usize) -> Graph {
     let graph = Graph::build("chain", |g| {
         let mut x = g.input("x", "f32[4,4]");
@@ -18,7 +18,7 @@ fn chain(length: usize) -> Graph {
     graph.unwrap()
 }
 
-/// Builds the gradient of a sequence of loops.
+/// Builds the gradient of `count` loops, each of which reads the trace of the previous one.
 fn loops(count: usize) -> Graph {
     let graph = Graph::build("loops", |g| {
         let (mut xs, w, u) = (g.input("xs", "f32[T,B,4]"), g.input("w", "f32[4,4]"), g.input("u", "f32[4,4]"));

@@ -25,7 +25,7 @@ const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// ```
 pub struct Cache<K, E> {
     state: Mutex<State<K, E>>,
-    /// The condition variable that is notified when an entry has been created, or its creation has failed.
+    /// The condition variable that is notified when an entry has been created or its creation has failed.
     changed: Condvar,
     capacity: usize,
 }
@@ -62,7 +62,7 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         self.lock().find(serves)
     }
 
-    /// Adds an entry that was created elsewhere.
+    /// Adds an entry that the caller has already created.
     pub(crate) fn add(&self, entry: E) {
         self.lock().add(entry, self.capacity);
     }

@@ -1,4 +1,4 @@
-//! Compiles graphs for backends, and runs them.
+//! Compiles graphs for backends and runs the resulting programs.
 //!
 //! A [`Backend`] is a tensor type with a few operations on rows. Its kernels are registered per op with
 //! [`funcify!`](macro@crate::funcify). [`Function`] lowers a graph to a program that calls these kernels, with

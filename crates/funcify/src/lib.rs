@@ -18,8 +18,8 @@
 //! # Ok::<(), funcify::Error>(())
 //! ```
 //!
-//! To run on a backend, replace [`evaluate`] with `Function::compile(&leaky, &Cpu::default())`. The features of this
-//! crate enable backends and other parts:
+//! To run on a backend, replace [`evaluate`] with `Function::compile(&leaky, &Cpu::default())`. Cargo features enable
+//! the backends and other optional parts:
 //!
 //! | feature | adds |
 //! |---|---|
@@ -45,7 +45,8 @@
 //!   [`dispatch::Stepper`] runs it, one step at a time.
 //! - [`rewrite`]: optimizes programs ([`Rewrite`](rewrite::Rewrite)).
 //! - [`dispatch`]: backends, their lowering rules, and compiled programs ([`Function`](dispatch::Function)).
-//! - [`evaluate`]: the slow and simple reference evaluator. [`files`]: tensors in files. [`memory`]: the memory budget.
+//! - [`evaluate`]: the slow and simple reference evaluator. [`files`]: reads and writes safetensors files. [`memory`]:
+//!   the memory budget.
 //! - [`Cancellation`]: cancels a running call, through a handle or at a deadline.
 //! - [`Error`]: every error that funcify returns.
 

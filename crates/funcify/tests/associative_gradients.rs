@@ -11,7 +11,7 @@ use shared::built;
 /// A function that combines two elements, each with several leaves. The last argument is a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
 
-/// The elementwise combinations, each with its name, number of leaves, and function.
+/// The elementwise combining functions, each with its name and its number of leaves.
 const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     ("sum", 1, |a, b, _| vec![a[0] + b[0]]),
     ("product", 1, |a, b, _| vec![a[0] * b[0]]),
@@ -143,7 +143,7 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
 /// same gradients.
 #[test]
 fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
-    // This combination is not associative. All its Jacobians have the same sparsity pattern, but their products have a
+    // This function is not associative. All its Jacobians have the same sparsity pattern, but their products have a
     // different one.
     let chain: Combine = |a, b, _| vec![a[0] + b[0], a[0] + a[1] + b[1], a[1] + a[2] + b[2]];
     for (name, leaves, combine) in BY_ELEMENT.into_iter().chain([("chain", 3, chain)]) {
@@ -262,8 +262,7 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     assert_eq!(found[1], [11., 10., INF, INF]);
 }
 
-/// If a result does not depend on an input, an infinite cotangent or coefficient of that result does not affect the
-/// input's cotangent.
+/// If a result does not depend on an input, an infinite cotangent of that result does not affect the input's cotangent.
 #[test]
 fn absent_entries_are_not_multiplied() {
     let affine = |(a, b): (Value, Value), (c, d): (Value, Value)| (c * a, c * b + d);
@@ -273,14 +272,13 @@ fn absent_entries_are_not_multiplied() {
     // Only the first result, `c * a`, has a cotangent, and it does not depend on `b`.
     let found = pull_back(leaves, affine, |ys, ct| (ct, ys.1.zeros_like()), inputs.clone());
     assert_eq!(found[1], [0., 0., 0.]);
-    // Infinity times 0 is NaN, as in the sequential loop.
+    // The second result does depend on `b`. Infinity times the coefficient 0 is NaN, as in the sequential loop.
     let found = pull_back(leaves, affine, |ys, ct| (ys.0.zeros_like(), ct), inputs);
     assert!(found[1][0].is_nan());
     assert_eq!(found[1][1..], [INF, 1.]);
 }
 
-/// The first result of a scan is the first element itself, so the combining function need not be defined for that
-/// element.
+/// The first result of a scan is the first element itself, so the combining function need not be defined for it.
 #[test]
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;

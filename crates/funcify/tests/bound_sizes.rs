@@ -11,7 +11,7 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
 }
 
 /// Evaluates a graph. Asserts that compiled programs return the same results as the reference evaluator, with several
-/// loop strategies, with and without rewrites, and that the graph round-trips through its text form.
+/// loop strategies, with and without rewrites. Also asserts that the graph survives a round trip through its text form.
 #[track_caller]
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     graph.check().unwrap_or_else(|errors| panic!("{errors:?}\n{graph}"));
@@ -108,7 +108,7 @@ fn a_constant_is_a_size() {
     assert_eq!(results, [row([1.0, 2.0]), HostTensor::from([0i64, 1, 2])]);
 }
 
-/// Checks bind-c2: a negative size is an error at run time, which points to the user's line.
+/// Checks bind-c2: a negative size causes an error at run time that points to the user's line.
 #[test]
 fn a_negative_size_is_refused_with_its_line() {
     let graph = build(|g| iota(bind_size(g.input("n", "i64[]")), DType::F64).sum(0));
@@ -167,7 +167,7 @@ fn a_branch_that_does_not_run_binds_nothing() {
     assert_eq!(run(&graph, &[HostTensor::scalar(2.0)]), [HostTensor::scalar(2.0)]);
 }
 
-/// In one loop, a bound size is the number of rows of the sequence. In another loop, it is the number of steps.
+/// A bound size can be the length of a sequence that a loop reads, or the number of steps of a loop.
 #[test]
 fn a_loop_has_the_size() {
     let graph = build(|g| {
@@ -185,7 +185,8 @@ fn a_loop_has_the_size() {
     assert_eq!(results, [row([1.0, 3.0]), row([2.0, 4.0, 8.0])]);
 }
 
-/// Checks derivatives in forward and reverse mode, second derivatives, and derivatives inside a loop.
+/// Differentiates a program that binds sizes outside and inside a loop, in forward mode and in reverse mode, and
+/// computes its Hessian.
 #[test]
 fn what_has_the_size_is_differentiated() {
     let graph = build(|g| {
@@ -198,8 +199,8 @@ fn what_has_the_size_is_differentiated() {
     });
     let inputs = [row([1.0, 2.0, 4.0]), HostTensor::from([2i64, 0, 3])];
     let gradient = graph.grad("xs", GradOptions::new()).unwrap();
-    // The element x in row i of `xs` adds (i + 1) x^3 for each size that includes this row. The first two rows are
-    // included three times, and the last row once.
+    // The element x in row i of `xs` adds (i + 1) x^3 to the result for each size that includes this row. The first two
+    // rows are included three times, and the last row once.
     let expected = row([3.0 * 3.0, 3.0 * 3.0 * 2.0 * 4.0, 3.0 * 3.0 * 16.0]);
     assert_eq!(run(&gradient, &inputs), [expected]);
     let hessian = graph.hessian("xs", GradOptions::new()).unwrap();
@@ -246,8 +247,8 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_eq!(run(&shared, &[xs, number(2)]), [expected]);
 }
 
-/// A lane that skips a branch, or whose loop has ended, does not bind the sizes in that body, so invalid sizes in it
-/// cause no error.
+/// A lane that skips a branch, or whose loop has ended, does not bind the sizes of that branch or loop, so invalid
+/// sizes there cause no error.
 #[test]
 fn a_lane_that_does_not_run_gives_no_size() {
     let sum = |n: Value| iota(bind_size(n), DType::F64).sum(0);

@@ -1,5 +1,6 @@
 //! Tests the cancellation of every kind of loop, in the reference evaluator and with both loop strategies. Each program
-//! contains an op that cancels the handle on its `n`th run, so the step in which the loop must end is known.
+//! contains the op `stopper`, which cancels the call on its `n`th run, so the tests know in which step the loop must
+//! end.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>>
     Function::compile_with(graph, &Reference, options)?.call_host(&inputs)
 }
 
-/// Runs a program and returns its error. The `stopper` of the program cancels the handle on run number `count`.
+/// Runs a program whose `stopper` cancels the call on its run number `count`, and returns the error.
 fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error {
     let handle = Cancellation::new();
     HANDLE.set(Some((handle.clone(), count)));
@@ -47,7 +48,8 @@ fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize
     error
 }
 
-/// Cancels a program on the fourth run of its `stopper`. Asserts that the error names `op` and reports `steps` steps.
+/// Cancels a program on the fourth run of its `stopper`, with each strategy. Asserts that the error names `op` and
+/// reports `steps` steps.
 #[track_caller]
 fn check(graph: &Graph, strategies: &[Option<LoopStrategy>], op: &str, steps: usize) {
     for strategy in strategies {
@@ -204,7 +206,7 @@ fn derivatives_lanes_and_rewrites_stop() {
     for (number, error) in kinds.into_iter().enumerate() {
         assert!(matches!(error, Some(Error::Cancelled { .. })), "{number}: {error:?}");
     }
-    // Cancelled work leaves no state behind: the same work now succeeds.
+    // The cancelled calls leave no state behind: the same calls now succeed.
     assert!(!graph.rewritten_with(&RewriteOptions::new()).unwrap().patches.is_empty());
     graph.grad("x", GradOptions::new()).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use funcify::{GradOptions, Graph, HostTensor, Value, evaluate, switch, vmap};
 
-/// Selects one of three branches, whose derivatives at 2 are 4, 3 and 5.
+/// Selects one of three branches, whose derivatives at x = 2 are 4, 3 and 5.
 fn switch_of_three(index: Value, x: Value) -> Value {
     switch(index, [&|| x.square(), &|| x * 3.0, &|| x * 5.0])
 }

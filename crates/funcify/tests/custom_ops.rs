@@ -1,4 +1,4 @@
-//! Tests custom ops in every pass: passes must not assume a property that an op does not declare.
+//! Tests custom ops in every pass: no pass may assume a property that an op does not declare.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::error::Result;
@@ -69,8 +69,8 @@ fn counted(n: Value) -> Value {
     done.trace(&state)
 }
 
-/// Evaluates a graph. Asserts that compiled programs return the same results as the reference evaluator, or also fail
-/// if it fails, with several loop strategies, with and without rewrites.
+/// Evaluates a graph. Asserts that compiled programs, with several loop strategies, with and without rewrites, return
+/// the same results as the reference evaluator, or fail if it fails.
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     let expected = evaluate(graph, inputs);
     for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
@@ -86,7 +86,8 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     expected
 }
 
-/// In a loop, the op runs only if the loop has at least one step, although its operands are loop-invariant.
+/// An op that may fail is not hoisted out of a loop, although its operand is loop-invariant: it runs only if the loop
+/// has at least one step.
 #[test]
 fn it_is_not_run_where_it_would_not_have_run() {
     let graph = build(|g| {
@@ -166,7 +167,7 @@ fn the_straight_line_has_it() {
     assert_eq!(count, 3, "{straight}");
 }
 
-/// A backend that compiles loops does not know the op, so the loop runs natively, with the same result.
+/// A backend that compiles loops cannot compile the op, so the loop runs natively, with the same result.
 #[test]
 #[cfg(feature = "cpu")]
 fn a_loop_with_it_is_not_compiled() {

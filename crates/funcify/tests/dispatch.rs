@@ -33,8 +33,8 @@ fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
 }
 
 /// A branch contains an inner loop over rows. The number of rows is static, but differs in each step of the outer loop.
-/// The steps turn 0.5 into 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 + 19
-/// + 20 + 21 + 22 = 101.
+/// The steps turn 0.5 into 0.5 + 0.5 = 1, then into 1 + 1 + 2 = 4, then into 4 + 4 + 5 + 6 = 19, and then into 19 +
+/// 19 + 20 + 21 + 22 = 101.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
     let graph = Graph::build("branches", |g| {

@@ -139,8 +139,8 @@ fn derivatives() {
     check("gradient_by_an_unknown_input", graph.grad("w", GradOptions::new()));
 }
 
-/// Derivatives with respect to a key, to a float that is converted to a key, and to keys created in a loop are
-/// rejected.
+/// Derivatives with respect to a key, or with respect to a float from which keys are computed, are rejected, also if a
+/// loop computes the keys.
 #[test]
 fn derivatives_through_random_state() {
     assert_rejected("gradient_of_a_key", |g| {
@@ -278,7 +278,7 @@ fn conditional_loops() {
     check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));
 }
 
-/// Checks scan-c4, for `scan` and for `Recurrence`.
+/// Checks scan-c4 (the types of carries and written rows) for `scan` and for `Recurrence`.
 #[test]
 fn carries() {
     assert_rejected("carry_shape", |g| {
@@ -322,7 +322,7 @@ fn carries() {
     });
 }
 
-/// Checks scan-c6.
+/// Checks scan-c6: the number of steps must be known, not negative, and consistent with all sequences.
 #[test]
 fn numbers_of_steps() {
     assert_rejected("sequence_lengths", |g| {
@@ -394,7 +394,7 @@ fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
     done.trace(&state)
 }
 
-/// Checks scan-c3.
+/// Checks scan-c3: the steps must not read or write rows outside their tensors.
 #[test]
 fn rows() {
     assert_rejected("scalar_sequence", |g| scan((), g.input("xs", "f32[]"), |(), x| ((), x)));
@@ -419,7 +419,7 @@ fn rows() {
     assert_rejected("two_rows_before_the_first", |g| g.input("xs", "f32[2]").index(0, -4));
 }
 
-/// Checks scan-c5, and the additional rules of recurrences.
+/// Checks scan-c5 (steps read only rows that exist) and the additional rules for the taps of a `Recurrence`.
 #[test]
 fn taps_and_writes() {
     assert_rejected("state_tap_of_now", |g| sums_of_two(g, [-1, 0]));
@@ -547,7 +547,7 @@ fn running_programs() {
     check("run_with_too_few_rows", third.call_host(&[tensor(&[2])]));
 }
 
-/// An error points to the user's line, not to a line of this crate.
+/// An error points to the user's line, not to a line inside funcify.
 #[test]
 fn the_site_is_the_users_line() {
     let mut line = 0;

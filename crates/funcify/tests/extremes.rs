@@ -48,7 +48,7 @@ fn results_that_can_be_represented_are_given() {
         let graph = Graph::build("f", |g| function(g.input("x", "f64[]"), g.input("y", "f64[]")));
         let graph = graph.unwrap_or_else(|error| panic!("{error}"));
         let found = evaluate(&graph, &[*x, *y].map(HostTensor::scalar)).unwrap()[0].to_f64_vec()[0];
-        // The absolute tolerance is two ulps of subnormal numbers, which are 5e-324 apart.
+        // The absolute tolerance is two ULPs of a subnormal number. One ULP is 5e-324.
         let allowed = 2e-15 * expected.abs() + 1e-323;
         let is_near = found == *expected || (found - expected).abs() <= allowed;
         assert!(is_near, "{name}({x:e}, {y:e}) = {found:e}, not {expected:e}");

@@ -128,8 +128,8 @@ fn tensors_have_as_many_elements_as_memory_can_hold() {
     assert!(HostTensor::from([0f32; 4]).reshaped([usize::MAX / 2 + 1, 8]).is_none());
 }
 
-/// 2^50 empty rows have no elements, but the reference evaluator stores a list entry and a stride for each row. These
-/// count towards the budget.
+/// Rows without elements count towards the memory budget, because the reference evaluator stores a list entry and a
+/// stride for each of the 2^50 rows.
 #[test]
 fn rows_without_elements_are_held_against_the_budget() {
     let text = "fn @f(%x: f32[0]) {

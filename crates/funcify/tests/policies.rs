@@ -28,8 +28,8 @@ fn saved_bytes(graph: &Graph) -> usize {
     forward + again
 }
 
-/// Builds the squared norm of the last state of a recurrent network with 1024 steps and 64 elements per state. Each
-/// step has several intermediate values of 64 elements, including two matrix products.
+/// Builds a program that computes the squared norm of the last state of a recurrent network with 1024 steps and 64
+/// elements per state. Each step has several intermediate values of 64 elements, including two matrix products.
 fn network(options: ScanOptions) -> Graph {
     built("rnn", |g| {
         let (xs, h0) = (g.input("xs", "f32[1024,32]"), g.input("h0", "f32[64]"));
@@ -43,7 +43,7 @@ fn gradient(graph: &Graph, policy: CheckpointPolicy) -> Graph {
     graph.grad(["h0", "w", "u", "b"], GradOptions::new().policy(policy)).unwrap()
 }
 
-/// Returns the number of rows of 64 elements that the gradient of [`network`] saves.
+/// Returns the number of rows of 64 elements that the gradient of [`network`] saves under this policy.
 fn rows(policy: CheckpointPolicy) -> usize {
     saved_bytes(&gradient(&network(ScanOptions::new()), policy)) / (64 * 4)
 }
@@ -233,8 +233,8 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
     [row(0.3).unwrap(), HostTensor::scalar(0.8f64), row(1.1).unwrap(), HostTensor::scalar(-0.6f64)]
 }
 
-/// Returns `true` if the backward loop of a linear recurrence reads `xs`, which it needs only to recompute the state
-/// after each step.
+/// Returns `true` if, under this policy, the backward loop of a linear recurrence recomputes the state after each step.
+/// It reads `xs` only for that purpose.
 fn is_recomputed(policy: CheckpointPolicy) -> bool {
     let graph = built("linear", |g| {
         let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));
@@ -329,8 +329,8 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     assert!(error.contains("`policy`"), "{error}");
 }
 
-/// In a reverse loop over a full buffer, with b[t] = b[t] * b[t+1], the rows written before the truncation point are
-/// constants.
+/// A truncated reverse loop over a full buffer computes b[t] = b[t] * b[t+1]. Its gradient treats the rows written
+/// before the truncation point as constants.
 #[test]
 fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     let text = "fn @down(%b: f32[5]) {

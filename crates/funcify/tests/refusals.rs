@@ -309,7 +309,8 @@ fn floats_taken_apart() {
     assert_rejected("number_that_no_half_holds", |_| full([3], DType::F16, 1e9));
 }
 
-/// A rule that calls a different version of its own function is rejected.
+/// A rule that calls its own function is rejected if each call captures different data, or if the function captures a
+/// value.
 #[test]
 fn rules_of_themselves() {
     fn counted(x: Value, n: i32) -> Value {

@@ -135,8 +135,8 @@ fn every_program_is_refused_as_it_says() {
     assert!(count > 150, "{count} programs");
 }
 
-/// The sources whose error messages must be covered. The grammar of the text form has its own tests. So do the checker
-/// and the comparison of graphs, because these need graphs that only their own tests can build.
+/// The sources whose error messages the tests must cover. The grammar of the text form has its own tests. So do the
+/// checker and the comparison of graphs, because these need graphs that only their own tests can build.
 const RULES: [&str; 7] = [
     "funcify-core/src/ops",
     "funcify-core/src/graph",
@@ -242,7 +242,7 @@ fn contains_in_order(text: &str, parts: &[String]) -> bool {
 }
 
 /// Returns `true` for source files that need no coverage: tests and their helpers, the text form, and the checker and
-/// comparison of graphs.
+/// the comparison of graphs.
 fn defines_no_errors(source: &Path) -> bool {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with("tests.rs")
@@ -263,7 +263,7 @@ fn sentences() -> Sentences {
         let sources = if path.is_dir() { files(&path, ".rs") } else { vec![path] };
         for source in sources.iter().filter(|source| !defines_no_errors(source)) {
             for (line, literal) in literals(&std::fs::read_to_string(source).unwrap()) {
-                // A message `expected, not found` is printed on two lines.
+                // A message of the form `expected, not found` is printed on two lines.
                 let parts: Vec<String> = split_at_placeholders(&literal)
                     .iter()
                     .flat_map(|part| part.split(", not "))
@@ -287,7 +287,7 @@ fn sentences() -> Sentences {
 }
 
 /// A sentence that occurs n times in the sources must occur in at least n tested errors. This finds clauses that no
-/// program covers. If a clause is removed, its program is no longer rejected, which also fails a test.
+/// program covers. If a clause is removed, its program is no longer rejected, so another test fails.
 #[test]
 fn every_sentence_of_a_refusal_is_read_by_a_test() {
     let mut errors: BTreeSet<String> = BTreeSet::new();

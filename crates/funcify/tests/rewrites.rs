@@ -1,6 +1,6 @@
 //! Tests rewrites in isolation. Each file in `rewrites` names the rules to apply, and contains a program before and
-//! after the rewrite. In a file with `// stays`, a precondition fails, so there is no second program. `FUNCIFY_BLESS=1`
-//! updates the rewritten programs.
+//! after the rewrite. A file with `// stays` has no second program, because its program does not meet the rules'
+//! preconditions. `FUNCIFY_BLESS=1` updates the rewritten programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -195,7 +195,7 @@ fn unknown_rules_are_named() {
     }
 }
 
-/// The log shows each replaced node and its replacement.
+/// The rewrite log shows each replaced node and its replacement.
 #[test]
 fn the_log_shows_before_and_after() {
     let graph = Graph::build("twice", |g| g.input("x", "f32[2,3]").t().t()).unwrap();

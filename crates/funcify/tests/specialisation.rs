@@ -99,8 +99,8 @@ fn no_rows_are_enough_for_no_steps() {
     assert_eq!(run(&graph, &[rows(1), rows(0)]).unwrap_err().kind(), "Rows");
 }
 
-/// The bound of a while loop is symbolic in the loop's own graph. Each application of that graph sets the bound to the
-/// size of the argument.
+/// The bound of a while loop is symbolic in the graph that contains the loop. Each application of that graph sets the
+/// bound to the size of the argument.
 #[test]
 fn a_graph_that_is_put_into_another_keeps_the_bounds_of_its_loops() {
     let bounded = built("bounded", |g| {
@@ -128,7 +128,7 @@ fn lanes_share_a_static_input() {
     assert_eq!(run(&lanes, &[HostTensor::scalar(2i64), xs]).unwrap(), [9.0, 18.0]);
 }
 
-/// Computes `x^(2^2)`: the loop ends at its bound, and so do its derivatives and its batched form.
+/// A while loop that computes `x^(2^2)` ends at its bound, and so do its derivatives and its batched form.
 #[test]
 fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     let graph = built("model", |g| while_loop_bounded(2, g.input("x", "f64[]"), |x: Value| x.lt(100.0), |x| x * x));
@@ -143,8 +143,8 @@ fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     assert_eq!(evaluate(&graph.vmap("B", VmapOptions::new()).unwrap(), &[xs]).unwrap()[0].to_f64_vec(), [16., 400.]);
 }
 
-/// A sequence with too few rows is rejected even if no step uses its rows, with and without a custom derivative rule in
-/// the program.
+/// A sequence with too few rows is rejected even if no step uses its rows. A custom derivative rule in the program does
+/// not change this.
 #[test]
 fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
     let text = |start: &str| {

@@ -1,5 +1,5 @@
 //! Tests steppers on the reference backend: streams that join running streams, states that all streams share, states
-//! that the caller sets, and loops that run several steps per row.
+//! that the caller sets, and steps that read several rows.
 
 mod shared;
 
@@ -116,7 +116,7 @@ fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
     }
 }
 
-/// The cumulative ops and associative scans of a new stream start at its own first row.
+/// For a new stream, cumulative ops and associative scans start at the stream's own first row.
 #[test]
 fn running_combinations_begin_with_their_stream() {
     let graph = built("running", |g| {
@@ -258,8 +258,8 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
 /// Each step reads several rows of a padded sequence, or of the result of a cumulative op or an associative scan.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // Each number is the number of rows that the program prepends to the sequence. Taps that all reach back by fewer
-    // rows are skipped, because the loop would then have more steps than the sequence has rows.
+    // Each number is the number of rows that the program prepends to the sequence. Taps that reach back by fewer rows
+    // are skipped, because the loop would have more steps than the sequence has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),
@@ -310,8 +310,8 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
     }
 }
 
-/// If the next values of two states are equal, a step computes them once. Both states must receive the value, and the
-/// outputs after them must keep their order.
+/// If two states have the same next value, a step computes it once. Both states must receive the value, and the outputs
+/// after them must keep their order.
 #[test]
 fn states_that_become_one_value() {
     let graph = built("merged", |g| {

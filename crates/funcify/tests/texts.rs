@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use funcify::{Error, Graph, HostTensor, Value, cond, evaluate, fori_loop, scan, while_loop};
 
-/// Returns the text of a program that consists of this equation.
+/// Returns the text of a program with this single equation.
 fn program(equation: &str) -> String {
     format!("fn @f(%x: f32[2,3], %p: bool[2,3], %i: i64[]) {{\n  {equation}\n  return y=%0\n}}\n")
 }
@@ -88,7 +88,7 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
     }
 }
 
-/// For the name of an op in another library, the error suggests the equivalent op.
+/// For an op name from another library, the error suggests the equivalent funcify op.
 #[test]
 fn a_name_from_elsewhere_is_answered_with_the_op() {
     for (equation, op) in [
@@ -161,7 +161,7 @@ fn a_name_without_its_mark_is_answered_with_it() {
 /// The maximum nesting depth of bodies.
 const MAX_DEPTH: usize = 64;
 
-/// Builds, for each op with bodies, a graph that nests the op to this depth.
+/// Builds graphs that nest each kind of loop, and `cond`, to this depth. Returns them keyed by kind.
 fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     type Nest = fn(usize, Value) -> Value;
     fn by_scan(depth: usize, x: Value) -> Value {
@@ -214,7 +214,7 @@ fn a_nest_that_is_too_deep_is_refused() {
     for (name, graph) in nests(1) {
         let text = graph.unwrap().to_string();
         let head: Vec<&str> = text.lines().take_while(|line| !line.contains("give") && !line.contains("mul")).collect();
-        // Repeats the opening lines of the body, so that bodies are nested thousands of levels deep.
+        // Repeat the opening lines of the body, to nest it thousands of levels deep.
         let deep = format!("{}\n{}", head[0], head[1..].join("\n").repeat(4_000));
         let error = Graph::parse(&deep).expect_err(name);
         assert!(matches!(error.kind(), "Parse" | "Type" | "Name"), "{name}: {error}");

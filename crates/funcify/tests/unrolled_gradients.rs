@@ -5,7 +5,7 @@ use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
 use funcify::{scan_until_with, while_loop_bounded};
 
-/// Runs a graph with `LoopStrategy::Unroll`.
+/// Compiles a graph with `LoopStrategy::Unroll` and runs it.
 fn unrolled(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
     Function::compile_with(graph, &Reference, options)?.call_host(inputs)
@@ -107,7 +107,7 @@ fn of_a_bounded_conditional_loop() {
     check(counted, GradOptions::new(), &[xs()]);
 }
 
-/// A loop without a static maximum number of steps is still rejected, and so is its gradient.
+/// A loop without a static maximum number of steps cannot be unrolled, and neither can its gradient.
 #[test]
 fn without_a_largest_count_is_refused() {
     let endless = Graph::build("endless", |g| {

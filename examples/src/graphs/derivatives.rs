@@ -1,11 +1,12 @@
-//! Derivatives of loops: through a scan and a while loop, of second order, per lane, and as text.
+//! Derivatives of loops: gradients through a scan and a while loop, second derivatives, gradients per lane, and the
+//! text of a gradient.
 
 use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Iterates c <- c * w + x from zero over a sequence.
+/// Folds a sequence with c <- c * w + x, starting from zero.
 fn decay(w: Value, xs: Value) -> Value {
     scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
 }

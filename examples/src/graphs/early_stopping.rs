@@ -48,7 +48,8 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     Ok(())
 }
 
-/// Returns the logits for each pair of letters, which are largest for the letter that follows the pair in the text.
+/// Returns the logits for each pair of letters. For a pair in the text, the largest logit is that of the letter that
+/// follows it.
 fn model(letters: &[char]) -> HostTensor {
     let text: Vec<char> = TEXT.chars().collect();
     HostTensor::from_fn(DType::F32, &[letters.len(); 3], |index| {

@@ -1,5 +1,5 @@
-//! Small graphs that run on every backend. Each file shows one use of control flow, and fails if its claim does not
-//! hold.
+//! Small graphs that run on every backend. Each file shows one use of control flow. Its function `show` runs the
+//! example, and returns an error if a claim does not hold.
 
 pub(crate) mod chunked_loss;
 pub(crate) mod clamp_invalid;
@@ -26,7 +26,8 @@ fn noise(shape: &[usize], scale: f64, seed: u64) -> HostTensor {
     HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(random.random_range(-scale..scale)))
 }
 
-/// Returns the largest difference between two tensors. Fails if it exceeds `tolerance`.
+/// Returns the largest difference between two tensors. Returns an error if it exceeds `tolerance`, or if the shapes
+/// differ.
 fn check_agreement(left: &HostTensor, right: &HostTensor, tolerance: f64) -> Result<f64> {
     ensure!(left.shape() == right.shape(), "{:?} is not {:?}", left.shape(), right.shape());
     let pairs = left.to_f64_vec().into_iter().zip(right.to_f64_vec());

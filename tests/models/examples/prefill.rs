@@ -43,7 +43,7 @@ fn mamba_models() -> Result<()> {
     };
     compare("Mamba, prompt", || walk(0, new()?), || ours.forward(&ids, &mut ours.zero_state(1)?))?;
 
-    // Reads the last quarter of the prompt token by token, from the state after the first three quarters.
+    // Read the last quarter of the prompt token by token, from the state after the first three quarters.
     let from = STEPS / 4 * 3;
     let mut start = ours.zero_state(1)?;
     ours.forward_last(&ids.narrow(1, 0, from)?, &mut start)?;

@@ -1,5 +1,5 @@
 //! Tests Mamba: whole prompts against the token-by-token runs of candle-transformers (the library), the exchange of
-//! states, gradients and training.
+//! states with the library, gradients and training.
 
 mod walk;
 
@@ -33,8 +33,8 @@ fn from_library_state(state: &library::State) -> State {
 
 #[test]
 fn a_prompt_is_the_librarys_walk() {
-    // Tests prompts shorter than the window of the convolution, and prompts that end at every slot of the library's
-    // ring buffer of inputs.
+    // Test prompts shorter than the window of the convolution, and prompts that end at every slot of the library's ring
+    // buffer of inputs.
     walk::check_prompts(&[1, 2, 3, 4, 9, 10], |_, _, _| ());
 }
 

@@ -1,5 +1,5 @@
 //! Tests Mamba-2: whole prompts against the token-by-token and chunked runs of candle-transformers (the library), the
-//! exchange of states, gradients and training.
+//! exchange of states with the library, gradients and training.
 
 mod walk;
 

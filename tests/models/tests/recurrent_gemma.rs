@@ -80,7 +80,7 @@ fn prompts_and_parts_are_the_librarys_steps() {
         let library = || library::Model::new(&library_config(&config), weights.file()).unwrap();
         for prompt in [1, 2, 9] {
             let ids = tokens(2, prompt + 3, VOCABULARY);
-            // The library returns logits only for the last position, so it runs token by token.
+            // The library returns logits only for the last position, so run it token by token.
             let mut theirs = library();
             let steps: Vec<Tensor> =
                 (0..prompt + 3).map(|step| theirs.forward(&ids.narrow(1, step, 1).unwrap(), step).unwrap()).collect();
@@ -95,7 +95,7 @@ fn prompts_and_parts_are_the_librarys_steps() {
             let first = ours.forward_last(&ids.narrow(1, 0, prompt).unwrap(), &mut state).unwrap();
             let by_prompt = library().forward(&ids.narrow(1, 0, prompt).unwrap(), 0).unwrap();
             assert_close(&first, &by_prompt.squeeze(1).unwrap(), "prompt");
-            // After the prompt, runs two steps in one call, which the library does not support, and then a single step.
+            // After the prompt, run two steps in one call, which the library does not support, and then a single step.
             let part = ours.forward(&ids.narrow(1, prompt, 2).unwrap(), &mut state).unwrap();
             assert_close(&part, &expected.narrow(1, prompt, 2).unwrap(), "part");
             let last = ours.forward_last(&ids.narrow(1, prompt + 2, 1).unwrap(), &mut state).unwrap();

@@ -1,5 +1,5 @@
 //! Tests RWKV 5 and 6: whole prompts against the token-by-token runs of candle-transformers (the library), the exchange
-//! of states, gradients and training.
+//! of states with the library, gradients and training.
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
@@ -36,7 +36,7 @@ fn library_config() -> rwkv_v5::Config {
     }
 }
 
-/// The library's model, in either version.
+/// The library's model, either RWKV 5 or RWKV 6.
 enum Library {
     Five(rwkv_v5::Model),
     Six(rwkv_v6::Model),
@@ -160,7 +160,7 @@ fn it_learns_what_the_library_cannot() {
     for version in VERSIONS {
         let weights = weights(version, DType::F32);
         let ids = tokens(1, 12, 13);
-        // The library's norm stops the gradients of all earlier layers.
+        // The library's norm has no gradient, so the layers before it get none either.
         let theirs = Library::new(version, weights.builder()).unwrap();
         let loss = next_token_loss(&theirs.walk(&ids, &mut library_state()), &ids).unwrap();
         let gradients = loss.backward().unwrap();

@@ -44,7 +44,7 @@ impl Interpreter {
         Interpreter { fault, sizes, first_invariants: HashMap::new() }
     }
 
-    /// Runs a graph. The sizes of its symbols must be known.
+    /// Runs a graph, whose symbols must be bound in `self.sizes`, and returns its outputs.
     pub(super) fn graph(&mut self, graph: &Graph, inputs: Vec<HostTensor>) -> Result<Vec<HostTensor>> {
         let live = graph.live_nodes();
         let mut values: Vec<Option<HostTensor>> = vec![None; graph.values().count()];
@@ -169,7 +169,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs a step. Returns `true` if the loop ends after it (scan-c6).
+    /// Runs step `t`. Returns `true` if the loop exits early after it (scan-c6).
     fn step(&mut self, state: &mut Loop<'_>, t: usize, is_last: bool) -> Result<bool> {
         let scan = state.scan;
         let results = scan.results();
@@ -186,7 +186,8 @@ impl Interpreter {
                         *slot = Some(computed[result].clone());
                     }
                 }
-                // Without a fault, all reads of the step precede its writes (scan-c1).
+                // Without a fault, all reads of the step precede its writes (scan-c1). With this fault, the body runs
+                // again after each write.
                 if self.fault == Fault::ReadsAfterWrites {
                     computed = self.body(state, t)?;
                 }
@@ -203,7 +204,7 @@ impl Interpreter {
         Ok(ends && self.fault != Fault::UntilNotRead)
     }
 
-    /// Returns the rows of a buffer without those of steps that did not run (scan-c6).
+    /// Returns the rows of a buffer without the rows of the `left_out` steps that an early exit skipped (scan-c6).
     fn present_rows<'a>(
         &self,
         scan: &Scan,
@@ -220,7 +221,7 @@ impl Interpreter {
         }
     }
 
-    /// Returns whether the write with this index in a step takes place. Some faults drop writes.
+    /// Returns `true` if a step performs its write with this index. Some faults drop writes.
     fn writes(&self, number: usize, is_last: bool) -> bool {
         match self.fault {
             Fault::OnlyFirstWrite => number == 0,
@@ -282,8 +283,7 @@ impl Interpreter {
         self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// Returns the row, if it exists. Without a fault, a missing row is an error (scan-c5). With a fault, a missing row
-    /// reads as zeros.
+    /// Returns the row. Without a fault, a missing row is an error (scan-c5). With a fault, it reads as zeros.
     fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),
@@ -316,7 +316,7 @@ fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostT
     if scan.reverse { [unwritten, given].concat() } else { [given, unwritten].concat() }
 }
 
-/// Returns the rows of a buffer that are results of the loop (scan-c7).
+/// Returns the rows of a buffer that the loop returns (scan-c7).
 fn returned_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
     match buffer.returned {
         Returned::All => rows,

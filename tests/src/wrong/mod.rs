@@ -23,7 +23,7 @@ pub enum Fault {
     BufferTapOffByOne,
     /// All reads of a sequence or a buffer return the row of its first tap.
     OnlyFirstTap,
-    /// If a step writes several rows of a buffer, only the first one is written.
+    /// Only the first of a step's writes to a buffer takes effect.
     OnlyFirstWrite,
     /// Reads of a buffer return the rows that it had before the first step.
     WritesNotSeen,
@@ -45,7 +45,7 @@ pub enum Fault {
     InvariantsOfFirstRun,
     /// A loop ignores its early exit and runs the maximum number of steps (scan-c6).
     UntilNotRead,
-    /// The step that ends the loop early does not write (scan-c6).
+    /// The step that ends the loop early neither writes to buffers nor replaces carries (scan-c6).
     StoppingStepDropped,
     /// Buffers keep the rows of steps that did not run (scan-c6).
     RowsNotCut,

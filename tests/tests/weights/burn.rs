@@ -40,7 +40,7 @@ impl Path {
         self.names.pop();
     }
 
-    /// Returns the parameter's name in PyTorch, without the enum variants of Burn's modules.
+    /// Returns the parameter's name in PyTorch, without the names of enum variants in Burn's modules.
     fn name(&self) -> String {
         self.names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(".")
     }
@@ -118,7 +118,7 @@ fn load<M: Module>(module: M, weights: &Tensors) -> M {
     module
 }
 
-/// Returns the outputs and the gradients of a loss with respect to the module's parameters.
+/// Returns the outputs, and the gradients of the loss with respect to the module's parameters, keyed by name.
 fn results<M: Module>(module: &M, outputs: Vec<(&str, HostTensor)>, gradients: &Gradients) -> Tensors {
     let mut found: Tensors = outputs.into_iter().map(|(name, output)| (name.to_string(), output)).collect();
     module.visit(&mut GradientCollector { path: Path::default(), gradients, found: &mut found });
@@ -237,8 +237,8 @@ fn cap_logits(logits: Tensor<3>) -> Tensor<3> {
     (logits / 30.0).tanh() * 30.0
 }
 
-/// Mamba or Mamba-2: residual blocks of a norm and a mixer. If there is no separate head, the embedding serves as the
-/// head.
+/// A Mamba or Mamba-2 model: residual blocks, each with a norm and a mixer. If there is no separate head, the embedding
+/// serves as the head.
 #[derive(Module, Debug)]
 struct Mixed<M: Module> {
     backbone: MixedBackbone<M>,
@@ -483,7 +483,7 @@ struct RwkvBlock {
     feed_forward: ChannelMix,
 }
 
-/// The channel mixing of RWKV-4, which combines each step with the previous one.
+/// The channel mixing of RWKV-4, which mixes each step's input with that of the previous step.
 #[derive(Module, Debug)]
 struct ChannelMix {
     time_mix_key: Param<Tensor<3>>,

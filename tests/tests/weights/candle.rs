@@ -38,8 +38,8 @@ fn builder(vars: &BTreeMap<String, Var>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-/// Returns the outputs, and the gradients of a loss with respect to the variables. The loss is the sum of the products
-/// of each output and its cotangent `ct`.
+/// Returns the outputs, and the gradients of a loss with respect to the variables. The loss is the sum of all elements
+/// of the outputs, each output multiplied elementwise by its cotangent `ct`.
 fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>) -> Result<Tensors> {
     let mut loss = Tensor::zeros((), DType::F32, &Device::Cpu)?;
     let mut found = Tensors::new();
@@ -126,8 +126,8 @@ fn cap_logits(logits: &Tensor) -> Result<Tensor> {
     (logits / 30.0)?.tanh()? * 30.0
 }
 
-/// Runs Mamba or Mamba-2: residual blocks of a norm and a mixer. If there is no separate head, the embedding serves as
-/// the head.
+/// Runs a Mamba or Mamba-2 model: residual blocks, each with a norm and a mixer. If there is no separate head, the
+/// embedding serves as the head.
 fn mixer_model<M: Module>(
     vb: &VarBuilder<'_>,
     tokens: &Tensor,
@@ -230,7 +230,7 @@ fn rwkv_model(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     linear(vb, "head", FEATURES, VOCABULARY, &layer_norm(&model, "ln_out", &h)?)
 }
 
-/// Computes the channel mixing of RWKV-4, which combines each step with the previous one.
+/// Computes the channel mixing of RWKV-4, which mixes each step's input with that of the previous step.
 fn channel_mix(vb: &VarBuilder<'_>, xs: &Tensor) -> Result<Tensor> {
     let before = xs.pad_with_zeros(1, 1, 0)?.narrow(1, 0, xs.dim(1)?)?;
     let mixed = |name: &str| {

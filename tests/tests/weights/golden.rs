@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use funcify::HostTensor;
 use funcify::files::read_safetensors;
 
-/// Weights, outputs or gradients, keyed by name. The gradient of `NAME` is `grad.NAME`.
+/// Weights, outputs or gradients, keyed by name. The key of the gradient of `NAME` is `grad.NAME`.
 pub(crate) type Tensors = BTreeMap<String, HostTensor>;
 
 /// The weights of a model, its inputs, and its expected results.
@@ -25,7 +25,7 @@ impl Golden {
         Golden { weights: read(format!("{name}.safetensors")), expected: read(format!("{name}.expected.safetensors")) }
     }
 
-    /// Returns the tensors whose names start with `name` and a dot, without this prefix.
+    /// Returns the tensors whose names start with `name` and a dot, keyed by the rest of the name.
     pub(crate) fn part(&self, name: &str) -> Golden {
         let below = |tensors: &Tensors| {
             let named = tensors.iter().filter_map(|(key, tensor)| Some((key.strip_prefix(name)?, tensor)));
@@ -48,8 +48,8 @@ pub(crate) struct Differences {
     pub(crate) count: usize,
 }
 
-/// Compares outputs and gradients with the expected ones from the file. `found` must contain every gradient of the
-/// file.
+/// Returns the largest differences between the outputs and gradients in `found` and the expected ones from the file.
+/// Panics if `found` lacks a gradient of the file.
 pub(crate) fn differences(found: &Tensors, golden: &Golden) -> Differences {
     for name in golden.expected.keys().filter(|name| name.starts_with("grad.")) {
         assert!(found.contains_key(name), "`{name}` is missing");

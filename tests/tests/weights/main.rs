@@ -19,10 +19,10 @@ const FEATURES: usize = 16;
 const VOCABULARY: usize = 32;
 const LAYERS: usize = 2;
 
-/// The maximum difference of an output from torch's result, relative to the largest element of a tensor. Torch and
+/// The maximum difference of an output from torch's result, relative to the largest element of the output. Torch and
 /// funcify both compute in f32.
 const OUTPUTS: f64 = 1e-5;
-/// The maximum difference of a gradient from torch's result, relative to the largest element of a tensor.
+/// The maximum difference of a gradient from torch's result, relative to the largest element of the gradient.
 const GRADIENTS: f64 = 2e-5;
 
 fn mamba() -> Mamba {
@@ -70,7 +70,7 @@ fn gated_delta_net() -> DeltaNet {
     DeltaNet { key: 8, value: 12, gated: true, negative: true, ..DeltaNet::new(FEATURES, 2) }
 }
 
-/// The models of `transformers`: the name in the files, and the name in the table.
+/// The models of `transformers`, each with its name in the files and its name in the table.
 const MODELS: [(&str, &str); 5] = [
     ("mamba", "transformers `MambaForCausalLM`"),
     ("mamba2", "transformers `Mamba2ForCausalLM`"),
@@ -79,7 +79,7 @@ const MODELS: [(&str, &str); 5] = [
     ("rwkv", "transformers `RwkvForCausalLM` (RWKV-4)"),
 ];
 
-/// Returns the layers of `torch.nn`: the name in the files, the name in the table, and the options.
+/// Returns the layers of `torch.nn`, each with its name in the files, its name in the table, and its options.
 fn layers() -> Vec<(&'static str, &'static str, Recurrent)> {
     let one = |cell| Recurrent::new(cell, 3, 4);
     let stacked = |cell| Recurrent { layers: 2, bidirectional: true, ..one(cell) };
@@ -121,7 +121,7 @@ fn weights_that_others_trained() {
         }
     }
 
-    // The differences depend on the processor, but the list of models and the numbers of elements do not.
+    // Compare only the list of models and the numbers of elements, because the differences depend on the processor.
     let file = folder().join("DIFFERENCES.md");
     if std::env::var_os("FUNCIFY_BLESS").is_some() {
         std::fs::write(&file, &table).unwrap();

@@ -3,10 +3,10 @@
 
 /// A crate with layered modules.
 struct Layered {
-    /// The folder of its sources, relative to the root of the repository.
+    /// The folder of the crate's sources, relative to the root of the repository.
     sources: &'static str,
-    /// Its modules, grouped by layer, bottom layer first. A module may name modules of its own layer and of lower
-    /// layers.
+    /// The crate's modules, grouped by layer, bottom layer first. A module may name modules of its own layer and of
+    /// lower layers.
     layers: &'static [&'static [&'static str]],
 }
 
@@ -186,7 +186,7 @@ const INDEPENDENT: [Independent; 1] = [Independent {
 struct Independent {
     sources: &'static str,
     may_name: &'static [&'static str],
-    /// Words that must not occur in its code.
+    /// Words that must not occur in the module's code.
     unknown: &'static [&'static str],
 }
 

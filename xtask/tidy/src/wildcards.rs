@@ -1,10 +1,10 @@
 //! Checks that no pass applies a default to ops that it does not name. The wildcard arm of a `match` over ops, or a
 //! `matches!` of several ops, would silently cover every op added later.
 //!
-//! Outside `ops/`, a match over two or more ops must not have a wildcard arm that decides for all other ops.
-//! Alternatives are to call a method of the op (`OpRules`), to match all classes of ops (`OpClass`), or to let the
-//! last arm reject the op or fall back to code that handles every op. Rewrites are exempt: they may match a few ops
-//! and ignore all others.
+//! Outside `ops/`, a match that names two or more ops must not have a wildcard arm that decides for all other ops.
+//! Alternatives are to call a method of the op (`OpRules`), to match all classes of ops (`OpClass`), or to let the last
+//! arm reject the op or fall back to code that handles every op. Rewrites are exempt: they may match a few ops and
+//! ignore all others.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -58,7 +58,7 @@ const NON_ANSWERING_NAMES: [&str; 15] = [
     "compute_op",
 ];
 
-/// Returns a problem for each match over ops in a file that applies a default to ops that it does not name.
+/// Returns a problem for each match in a file that names several ops and applies a default to all others.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     let is_pass = CRATES.iter().any(|of| name.starts_with(&format!("crates/funcify-{of}/src/")));
     let is_other =
@@ -136,7 +136,7 @@ impl<'ast> Visit<'ast> for Ops {
     }
 }
 
-/// Adds the names of the ops that occur in the tokens.
+/// Adds the names of the ops that occur in `tokens` to `ops`.
 fn collect_ops(tokens: TokenStream, ops: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {

@@ -50,7 +50,7 @@ fn main() -> Result<()> {
         if matches!(request, Request::Quit) {
             break;
         }
-        // rlx panics on unsupported programs.
+        // Catch panics, because rlx panics on unsupported programs.
         let answer = catch_unwind(AssertUnwindSafe(|| answer(request, &mut prepared)));
         let answer = match answer {
             Ok(Ok(answer)) => answer,

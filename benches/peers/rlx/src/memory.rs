@@ -5,7 +5,7 @@ use std::time::Duration;
 use cpu_time::ProcessTime;
 use peak_alloc::PeakAlloc;
 
-/// Counts the bytes allocated by Rust code.
+/// The global allocator, which counts the bytes that Rust code allocates.
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 

@@ -1,5 +1,5 @@
-//! Reads and writes tensors in files. All tensors are f32, including indices, because rlx's `argmax` and `gather` use
-//! f32 indices.
+//! Reads and writes tensors in files. In memory, all tensors are f32, including indices, because rlx's `argmax` and
+//! `gather` use f32 indices.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ impl Builder {
         self.value(|graph| graph.param(name, Shape::new(dims, DType::F32)))
     }
 
-    /// Finishes the graph, with these values as its outputs.
+    /// Returns the finished graph, whose outputs are these values.
     pub(crate) fn finish(&self, outputs: &[Value]) -> Graph {
         let mut graph = self.0.borrow().clone();
         graph.set_outputs(outputs.iter().map(|output| output.id).collect());
@@ -111,7 +111,7 @@ impl<'g> Value<'g> {
         (flat * flat).map(|graph, id| graph.mean(id, vec![0], true))
     }
 
-    /// Returns the index of the largest element along an axis, and removes the axis. The indices are f32, like all
+    /// Computes the index of the largest element along an axis, and removes the axis. The indices are f32, like all
     /// indices in rlx.
     pub(crate) fn argmax(self, axis: usize) -> Value<'g> {
         let mut dims = self.dims();
@@ -180,7 +180,7 @@ impl<'g> Neg for Value<'g> {
 }
 
 /// Adds a scan. Returns the state after each step, stacked along a new axis 0. The step receives the state, the loop
-/// invariants and one row of each sequence.
+/// invariants `fixed` and one row of each sequence in `rows`.
 pub(crate) fn scan<'g, const F: usize, const R: usize>(
     length: usize,
     start: Value<'g>,
@@ -255,7 +255,7 @@ pub(crate) fn while_loop<'g, const N: usize>(
     start[0].map(|graph, _| graph.add_node(op, all, shape))
 }
 
-/// Adds inputs with the shapes of the initial state to the graph of a loop's body or condition.
+/// Adds an input for each component of the state to the graph of a loop's body or condition, and returns these inputs.
 fn add_state_inputs<'b, const N: usize>(builder: &'b Builder, start: &[Value; N]) -> [Value<'b>; N] {
     std::array::from_fn(|index| builder.input(&format!("state_{index}"), start[index].shape()))
 }

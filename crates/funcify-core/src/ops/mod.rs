@@ -91,8 +91,8 @@ pub trait OpRules: OpText {
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
     /// Applies the reverse-mode (VJP) rule: adds ops to the open graph that compute the cotangents of the operands from
-    /// the cotangents of the results. An operand's cotangent is `None` if no derivative passes to it. At least one
-    /// result has a cotangent.
+    /// the cotangents of the results. The cotangent of an operand is `None` if no derivative passes to that operand. At
+    /// least one result has a cotangent.
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
 }
 
@@ -172,7 +172,7 @@ impl Op {
     }
 }
 
-/// A type that identifies an op. This is the op's struct or, for an op in a table, the marker type of its row.
+/// A type that identifies an op. It is the op's struct or, for an op in a table, the marker type of its row.
 ///
 /// [`funcify!`](crate::funcify) registers lowering rules by this type.
 ///
@@ -187,13 +187,13 @@ impl Op {
 pub trait OpKey: Sized + 'static {
     /// The op's name.
     const NAME: &'static str;
-    /// Returns the op as this type, or `None` if it is a different op.
+    /// Returns `op` as this type, or `None` if it is a different op.
     fn of(op: &Op) -> Option<&Self>;
 }
 
 macro_rules! struct_ops {
     ($($op:ident),*) => {
-        /// The names of the ops that have a struct, rather than a row in a table.
+        /// The names of the ops that have their own struct instead of a row in a table.
         const STRUCT_OPS: &[&str] = &[$($op::NAME),*];
 
         /// Builds the op called `name` from its parsed attributes. Returns `None` if there is no such op.
@@ -391,7 +391,7 @@ fn select_flagged<T: Clone>(flags: &[bool], all: &[T]) -> Vec<T> {
     all.iter().zip(flags).filter(|(_, flag)| **flag).map(|(one, _)| one.clone()).collect()
 }
 
-/// Returns `true` if two shapes are equal in every axis except `axis`.
+/// Returns `true` if two shapes have the same rank and the same sizes along all axes except `axis`.
 fn equal_except(axis: usize, left: &Shape, right: &Shape) -> bool {
     left.rank() == right.rank() && (0..left.rank()).all(|other| other == axis || left[other] == right[other])
 }

@@ -1,7 +1,8 @@
 //! Parses the text form (`.fir`) of graphs, and exports graphs to Graphviz. The printer is in `graph/print.rs`.
 //!
-//! The text has one equation per line, a type for each name that it defines, and attributes in braces. `//` begins a
-//! comment. The text round-trips: parsing a printed graph and printing it again yields the same text.
+//! The text has one equation per line, with a type for each name that the equation defines, and with attributes in
+//! braces. `//` begins a comment. The text round-trips: parsing a printed graph and printing it again yields the same
+//! text.
 //!
 //! ```text
 //! fn @sums(%xs: f32[T,3], %rows: f32[1,3], %init: f32[3], %w: f32[3]) {
@@ -41,7 +42,7 @@
 //! second form, lines before the equations declare the parameters, with the rows of operands or results that they hold,
 //! and lines after the equations write rows of results. Results of the body that are not written as rows are listed
 //! after a keyword of the op (`WORD`), such as `until`. Empty parts are omitted. Inside a body, the values after `with`
-//! keep their outer names. The step index is always called `t`.
+//! keep their outer names, or get the name that follows `as`. The step index is always called `t`.
 //!
 //! A scan has the attribute `steps`, and may have `until`, `order=down` and `unroll=3`. Checkpointing is set by
 //! `policy=save_all`, `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and
@@ -122,9 +123,9 @@
 //! }
 //! ```
 //!
-//! In the graphs of a rule, `%r: f32[] = itself %a` calls the function that the rule belongs to.
+//! In the graphs of a rule, `%r: f32[] = itself %a` calls the function whose derivatives the rule defines.
 //!
-//! Two kinds of names do not round-trip. The results of a body get their names from the targets of the writes. If two
+//! Names do not round-trip in two cases. The results of a body are named after the targets of the body's writes. If two
 //! values share a name, a number is appended to the name of the second value.
 
 mod attributes;

@@ -1,4 +1,4 @@
-//! Parses the text form. Adds nodes with [`Graph::push_node`], which checks the type rules.
+//! Parses the text form into a graph. The parser adds nodes with [`Graph::push_node`], which applies the type rules.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn marked_line(text: &str, site: Site) -> Vec<String> {
     vec![part, format!("{before}{padding}^")]
 }
 
-/// Parses an op's name and attributes. The error states what was expected.
+/// Parses an op's name and attributes. The error names the expected tokens and their location.
 #[cfg(test)]
 pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
     let read = || {
@@ -126,7 +126,7 @@ impl Body {
     }
 }
 
-/// A parser for functions of the text form. A function is a graph with its nested bodies.
+/// A parser for a function of the text form: a graph with its nested bodies.
 pub(super) struct Parser {
     pub(super) cursor: Cursor,
     /// The names of all values in the function, including those in bodies.
@@ -283,7 +283,7 @@ impl Parser {
                 self.cursor.expect_mark('=')?;
                 binders
             }
-            // The op has no results.
+            // An equation that begins with an op's name has no results.
             Token::Name(_) => Vec::new(),
             _ => return Err(self.cursor.error(expected)),
         };

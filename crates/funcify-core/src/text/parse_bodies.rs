@@ -63,7 +63,7 @@ impl Parser {
     }
 
     /// Creates the error for an op or body whose first line does not end with an opening brace. Earlier versions of the
-    /// syntax allowed that.
+    /// syntax allowed such lines.
     fn wrong_head(&self, spelling: &Spelling) -> Error {
         let attributes = match spelling.attributes {
             [] => String::new(),
@@ -201,13 +201,13 @@ impl Parser {
         Ok(Line { role, site, source, named, taps, from })
     }
 
-    /// Parses the name of the value whose rows a line reads. Returns the name and its location.
+    /// Parses the name of the value whose rows a line reads or writes. Returns the name and its location.
     fn source(&mut self) -> Result<(String, Site)> {
         let site = self.cursor.site();
         Ok((self.cursor.expect_value("a row such as `%xs[t]`, or a value such as `%xs`")?, site))
     }
 
-    /// Parses an optional tap, such as `[t+1]`.
+    /// Parses an optional tap, such as `[t+1]`. Without a tap, the returned row is `None`.
     fn tap(&mut self) -> Result<Tap> {
         if !self.cursor.take_mark('[') {
             return Ok(Tap { row: None, site: self.cursor.site() });

@@ -1,7 +1,7 @@
-//! Maps op names of other APIs (the builder, NumPy, JAX, PyTorch and StableHLO) to the text form, so that the error for
-//! such a name can suggest the equivalent.
+//! Maps the op names of other APIs (funcify's Rust functions, NumPy, JAX, PyTorch and StableHLO) to the text form. The
+//! error for such a name suggests the equivalent.
 
-/// Returns the text form of an op, given its name in another API, or `None` if the name is unknown.
+/// Returns the text form of the op that another API calls `name`, or `None` if the name is unknown.
 pub(super) fn equivalent_of(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let bare = name.strip_prefix("reduce_").unwrap_or(&name);

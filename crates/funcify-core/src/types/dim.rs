@@ -44,10 +44,10 @@ impl fmt::Display for Symbol {
     }
 }
 
-/// A sorted product of symbols. It is empty for the constant term.
+/// A product of symbols, as a sorted list. The list is empty for the constant term.
 type Monomial = Vec<Symbol>;
 
-/// The maximum number of term products in a multiplication, and of steps in a division.
+/// The maximum number of products of two terms in a multiplication or division.
 const MAX_TERMS: usize = 1 << 16;
 
 /// The size of an axis: an integer polynomial over symbols.
@@ -201,8 +201,8 @@ impl Dim {
         if self.beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
     }
 
-    /// Returns the dimension with the symbols in `by` replaced simultaneously. Symbols inside a replacement are not
-    /// replaced again.
+    /// Returns the dimension with each symbol replaced by the dimension to which `by` maps it, if any. Symbols inside a
+    /// replacement are not replaced again.
     #[doc(hidden)]
     pub fn replaced(&self, by: &Replacements) -> Dim {
         let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));
@@ -215,13 +215,14 @@ impl Dim {
         }))
     }
 
-    /// Divides the dimension by `divisor`. Returns `None` if the division is not exact.
+    /// Divides the dimension by `divisor`. Returns `None` if the division is not exact, needs too many steps, or
+    /// overflows 64 bits.
     #[doc(hidden)]
     pub fn divided_by(&self, divisor: &Dim) -> Option<Dim> {
         let (divisor_monomial, divisor_coefficient) = divisor.terms.first()?;
         let mut steps = 0;
         let (mut rest, mut quotient) = (self.clone(), Dim::default());
-        // Terminates because the leading term of `rest` decreases in each iteration.
+        // The loop terminates, because the leading term of `rest` decreases in each iteration.
         while let Some((monomial, coefficient)) = rest.terms.first() {
             steps += divisor.terms.len();
             if steps > MAX_TERMS {
@@ -255,7 +256,7 @@ impl Dim {
             }
         }
         let (symbol, factor) = unknown?;
-        // Uses 128 bits, because the difference of two 64-bit numbers may overflow.
+        // Use 128 bits, because the difference of two 64-bit numbers may overflow.
         let (rest, factor) = (i128::from(value) - i128::from(constant), i128::from(factor));
         let size = i64::try_from(rest / factor).ok().filter(|size| *size >= 0 && rest % factor == 0)?;
         Some((symbol, size))
@@ -263,7 +264,7 @@ impl Dim {
 
     fn from_terms(mut terms: Vec<(Monomial, i64)>) -> Dim {
         terms.sort_by(|(a, _), (b, _)| (Reverse(a.len()), a).cmp(&(Reverse(b.len()), b)));
-        // Sums the coefficients in 128 bits, so that the order of the terms does not affect whether a sum overflows.
+        // Sum the coefficients in 128 bits, so that the order of the terms does not affect whether a sum overflows.
         let mut merged: Vec<(Monomial, i128)> = Vec::with_capacity(terms.len());
         for (monomial, coefficient) in terms {
             match merged.last_mut() {

@@ -72,7 +72,7 @@ fn product(cursor: &mut Cursor) -> Result<Dim> {
     loop {
         match factor(cursor)? {
             Factor::Symbol(symbol) => symbols.push(symbol),
-            // Uses 128 bits, so that `-9223372036854775808` does not overflow before its sign is applied.
+            // Use 128 bits, so that `-9223372036854775808` does not overflow before its sign is applied.
             Factor::Number(factor) => number = number.saturating_mul(factor.into()),
         }
         if !cursor.take_mark('*') {

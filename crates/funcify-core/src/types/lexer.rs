@@ -216,7 +216,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Returns `true` if the printed name of a value is a number. Such a value has no name in the graph.
+/// Returns `true` if a printed name consists of digits. The printer numbers the values that have no name in the graph.
 pub(crate) fn is_number(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_digit())
 }
@@ -275,7 +275,7 @@ impl Cursor {
         is_next
     }
 
-    /// Consumes the mark if it is the next token. Returns `true` if it was.
+    /// Consumes the next token and returns `true` if it is `mark`; otherwise, returns `false`.
     pub(crate) fn take_mark(&mut self, mark: char) -> bool {
         self.take_if(*self.peek() == Token::Mark(mark))
     }
@@ -284,18 +284,18 @@ impl Cursor {
         if self.take_mark(mark) { Ok(()) } else { Err(self.error(format!("`{mark}`"))) }
     }
 
-    /// Returns `true` if the word is the next token.
+    /// Returns `true` if the next token is `word`.
     pub(crate) fn at_word(&self, word: &str) -> bool {
         matches!(self.peek(), Token::Name(name) if name == word)
     }
 
-    /// Consumes the word if it is the next token. Returns `true` if it was.
+    /// Consumes the next token and returns `true` if it is `word`; otherwise, returns `false`.
     pub(crate) fn take_word(&mut self, word: &str) -> bool {
         self.take_if(self.at_word(word))
     }
 
-    /// Consumes a sequence of words and marks, such as `case 0` or `nit-sot`, if they are the next tokens. Returns
-    /// `true` if they were.
+    /// Consumes the next tokens and returns `true` if they are the words and marks of `phrase`, such as `case 0` or
+    /// `nit-sot`; otherwise, returns `false`.
     pub(crate) fn take_phrase(&mut self, phrase: &str) -> bool {
         let spaced = phrase.replace('-', " - ");
         let is_next = spaced.split(' ').enumerate().all(|(index, word)| self.peek_at(index).is(word));
@@ -336,7 +336,7 @@ impl Cursor {
         }
     }
 
-    /// Consumes the end of the line, which ends an equation.
+    /// Consumes the end of the line and the blank lines after it. Fails if another token comes first.
     pub(crate) fn expect_line_end(&mut self) -> Result<()> {
         if *self.peek() != Token::NewLine && *self.peek() != Token::End {
             return Err(self.error("the end of the line"));

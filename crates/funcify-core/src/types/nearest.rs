@@ -31,7 +31,7 @@ fn sorted_letters(word: &str) -> Vec<char> {
     letters
 }
 
-/// Returns the words in backticks in a text, without a trailing `=`.
+/// Returns the words that are in backticks in a text. A trailing `=` is removed.
 pub(crate) fn quoted_words(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).map(|word| word.trim_end_matches('=')).filter(|word| !word.is_empty())
 }

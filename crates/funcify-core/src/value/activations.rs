@@ -112,7 +112,7 @@ impl Value {
         let (x, y) = Operand::pair("logaddexp", self.into(), right.into());
         let is_larger = x.gt(y);
         let larger = select(is_larger, x, y);
-        // Avoids infinity minus infinity, which would be NaN.
+        // Use 0 as the difference of two equal infinities, because infinity minus infinity would be NaN.
         let is_infinite = x.eq(y) & !larger.is_finite();
         let difference = select(is_infinite, 0.0, select(is_larger, y - x, x - y));
         larger + difference.exp().log1p()

@@ -187,15 +187,15 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Size { dim: dim.into(), dtype }, &[], Site::caller())
 }
 
-/// Turns an integer scalar computed by the program into a dimension, such as the number of rows of a slice. It is the
-/// inverse of [`size`].
+/// Returns a dimension whose value is an integer that the program computes. It allows sizes that the shapes of the
+/// inputs do not determine, such as the number of rows of a slice. It is the inverse of [`size`].
 ///
 /// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol. When the program reaches this
 /// call, it binds the symbol to the number. In the body of a loop or a branch, each run of the body binds the symbol
 /// again, so a value of that size cannot leave the body: reduce the value inside the body, or write it into a buffer of
 /// a fixed size. On every backend, the host reads the number. The number has no derivative, but values of that size are
 /// differentiated as usual. Under [`vmap`](fn@crate::vmap), the size may differ between lanes if every value of that
-/// size is reduced over the axis with that size. The same holds for loops whose number of steps differs between lanes.
+/// size is reduced over its axis of that size. The same holds for loops whose number of steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -212,9 +212,9 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// ```
 ///
 /// # Errors
-/// Building the program fails if `number` is not an integer scalar. A call fails if the number is negative; the error
-/// contains the op, the number and the line of this call. A call also fails if a value does not match the size, for
-/// example because a slice extends past the last row.
+/// Building the program fails if `number` is not an integer scalar. Running the program fails if the number is
+/// negative; the error contains the op, the number and the line that called `bind_size`. It also fails if a value does
+/// not match the size, for example because a slice extends past the last row.
 #[track_caller]
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();

@@ -50,14 +50,14 @@ impl Value {
     #[track_caller]
     pub fn logsumexp(self, axis: i64) -> Value {
         let largest = self.max(axis).stop_gradient();
-        // Avoids infinity minus infinity, which would be NaN.
+        // Subtract 0 instead of an infinite maximum, because infinity minus infinity would be NaN.
         let largest = select(largest.abs().lt(f64::INFINITY), largest, 0.0);
         let shifted = self - largest.unsqueeze(axis);
         shifted.exp().sum(axis).log() + largest
     }
 
-    /// Computes exp(x) / sum(exp(x)) along an axis without overflow. As in JAX, a row yields NaN if it contains inf,
-    /// or only -inf.
+    /// Computes exp(x) / sum(exp(x)) along an axis without overflow. As in JAX, a row yields NaN if it contains inf, or
+    /// if all its elements are -inf.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -74,7 +74,7 @@ impl Value {
     }
 
     /// Computes log(softmax(x)) along an axis without overflow. The result is accurate even if all elements are large.
-    /// As in JAX, a row yields NaN if it contains inf, or only -inf.
+    /// As in JAX, a row yields NaN if it contains inf, or if all its elements are -inf.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -1,4 +1,4 @@
-//! Methods of a value that decompose and compose floats: bits, signs, neighbours, fractions and exponents.
+//! Methods of a value that access the representation of floats: bits, signs, neighbours, fractions and exponents.
 
 use super::*;
 use crate::ops::{Bitcast, NextAfter};
@@ -6,10 +6,10 @@ use crate::ops::{Bitcast, NextAfter};
 impl Value {
     /// Reinterprets the bits of each element as an element of a different type with the same width: `f32`, `i32` and
     /// `u32` convert to each other, and so do `f64` and `i64`. The shape is unchanged. Every bit is preserved,
-    /// including the payload of NaN. Returns the value itself if it already has that dtype. No derivative passes
+    /// including the payload of NaN. Returns the value itself if its dtype is already `dtype`. No derivative passes
     /// through a bitcast to a different dtype. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
-    /// For any other pair of types, building the program returns an [`Error::Type`](crate::Error::Type) that lists the
+    /// For any other pair of types, building the graph returns an [`Error::Type`](crate::Error::Type) that lists the
     /// supported types. There are no 16-bit integers: cast a 16-bit float to `f32` first.
     ///
     /// ```
@@ -46,11 +46,11 @@ impl Value {
         self.cast(layout.float).bitcast(layout.bits).lt(0)
     }
 
-    /// Returns the next float after x in the direction of `right`, elementwise. Returns `right` where x equals
-    /// `right`, and NaN where either is NaN. Both are floats of the same dtype, and their shapes are broadcast.
-    /// Corresponds to JAX's `jnp.nextafter`. As in JAX, it has no derivative: differentiating it reports
-    /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define a derivative with
-    /// [`custom_jvp`](crate::custom_jvp), or use [`stop_gradient`](Value::stop_gradient).
+    /// Returns the next float after x in the direction of `right`, elementwise. Returns `right` where x equals `right`,
+    /// and NaN where either is NaN. Both must be floats of the same dtype, and their shapes are broadcast. Corresponds
+    /// to JAX's `jnp.nextafter`. As in JAX, the op has no derivative: differentiating it reports
+    /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define a derivative with [`custom_jvp`](crate::custom_jvp),
+    /// or use [`stop_gradient`](Value::stop_gradient).
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -65,10 +65,10 @@ impl Value {
         Operand::elementwise(NextAfter, self.into(), right.into())
     }
 
-    /// Splits floats into fraction and exponent, `x = fraction * 2^exponent` with |fraction| in [0.5, 1). The fraction
-    /// has the type of x, and the exponent is `i32`. For zeros, infinities and NaN, the fraction is x and the exponent
-    /// is 0. The derivative of the fraction is `2^-exponent`. No derivative passes through the exponent. Corresponds
-    /// to JAX's `jnp.frexp`.
+    /// Splits each float x into a fraction and an exponent: `x = fraction * 2^exponent`, with |fraction| in [0.5, 1).
+    /// The fraction has the type of x, and the exponent is `i32`. For zeros, infinities and NaN, the fraction is x and
+    /// the exponent is 0. The derivative of the fraction is `2^-exponent`. No derivative passes through the exponent.
+    /// Corresponds to JAX's `jnp.frexp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -95,8 +95,8 @@ impl Value {
         let exponent = select(biased.eq(0), subnormal, biased - (layout.bias - 1));
         let has_none = magnitude.eq(0) | biased.eq(2 * layout.bias + 1);
         let exponent = select(has_none, 0, exponent);
-        // The power of 2 may be outside the range of normal numbers, so it is applied as two factors. Neither product
-        // is rounded.
+        // 2^-exponent may be outside the range of normal numbers, so apply it as two factors. Neither product is
+        // rounded.
         let first = (-exponent).clamp(1 - layout.bias, layout.bias);
         let fraction = x * layout.power(first) * layout.power(-exponent - first);
         (fraction.cast(dtype), exponent.cast(DType::I32))
@@ -182,13 +182,13 @@ impl Layout {
         i64::MAX >> (64 - 8 * self.bits.size())
     }
 
-    /// Computes 2 to the power of an exponent. The result must be a normal number.
+    /// Computes `2^exponent` in the open graph. The result must be a normal number.
     #[track_caller]
     fn power(self, exponent: Value) -> Value {
         ((exponent + self.bias) << self.fraction).bitcast(self.float)
     }
 
-    /// Returns 2 to the power of an exponent as a constant. The result must be a normal number.
+    /// Returns `2^exponent` as a constant. The result must be a normal number.
     #[track_caller]
     fn constant(self, exponent: i64) -> Value {
         let power = f64::from_bits(((1023 + exponent) as u64) << 52);
@@ -210,7 +210,8 @@ impl Layout {
         2 - self.bias + self.fraction
     }
 
-    /// Returns the exponent beyond which scaling turns every number into zero or infinity.
+    /// Returns the limit to which the magnitudes of exponents are clamped. Scaling by more also yields zero or
+    /// infinity.
     fn max_scale(self) -> i64 {
         4 * self.bias
     }
@@ -228,7 +229,7 @@ impl Layout {
         steps
     }
 
-    /// Like [`steps`](Layout::steps), for exponents computed by the program. Returns the powers of 2 instead of the
+    /// Like [`steps`](Layout::steps), for exponents computed by the graph. Returns the powers of 2 instead of the
     /// exponents.
     #[track_caller]
     fn powers(self, exponent: Value) -> [Value; 3] {
@@ -256,7 +257,7 @@ mod tests {
 
     const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-    /// Evaluates a function at the given inputs.
+    /// Builds a graph that applies `f` to its inputs, and evaluates it on `inputs`.
     fn results<const N: usize>(inputs: [HostTensor; N], f: impl Fn([Value; N]) -> Vec<Value>) -> Vec<HostTensor> {
         let graph = Graph::build("f", |g| {
             let mut number = 0;
@@ -276,8 +277,8 @@ mod tests {
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
-            // The last number, scaled down to 1.3 ULP, rounds to 1 ULP. An additional rounding in an earlier step could
-            // yield 2 ULP.
+            // Scaled down to 1.3 ULP, the last number rounds to 1 ULP. An additional rounding in an earlier step could
+            // make it 2 ULP.
             [power, -power * 1.5, power * 1.998046875, power * 1.3]
         });
         let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -311,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Compares the results of `ldexp` with the exact products in f64, which a cast rounds once.
+    /// Compares the results of `ldexp` with the exact products in f64, rounded once by a cast.
     #[test]
     fn scaling_is_rounded_once() {
         for dtype in FLOATS.into_iter().filter(|dtype| *dtype != DType::F64) {

@@ -1,7 +1,7 @@
 //! Traced values, with their operators and methods.
 //!
-//! The methods broadcast their operands by NumPy's rules, and add the necessary ops. Dtypes are never promoted: a Rust
-//! number takes the dtype of the other operand.
+//! The methods add ops to the open graph, and broadcast their operands by NumPy's rules. Dtypes are never promoted: a
+//! Rust number takes the dtype of the other operand.
 
 mod activations;
 mod build;
@@ -31,7 +31,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, TensorType};
 use operand::{broadcast_batches, common_shape, normal_axis};
 
-/// Returns the results, or `count` failed values after an error, which the open graph has already recorded.
+/// Returns the results, or `count` failed values if there was an error, which the open graph has already recorded.
 pub(crate) fn or_failed(results: Result<Vec<Value>, Failed>, count: usize) -> Vec<Value> {
     results.unwrap_or_else(|failed| vec![failed.into(); count])
 }
@@ -118,7 +118,7 @@ impl Value {
         emit_value(op, &[self], Site::caller())
     }
 
-    /// Converts elementwise to another dtype. Returns the value itself if it already has that dtype.
+    /// Converts the elements to another dtype. Returns the value itself if it already has that dtype.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -221,7 +221,7 @@ impl Value {
         self.sum(axes) / size(count, self.dtype())
     }
 
-    /// Returns the position (i64) of the largest element along an axis. The axis is removed.
+    /// Returns the position (i64) of the first maximum along an axis, or of the first NaN. The axis is removed.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -236,7 +236,7 @@ impl Value {
         self.with_axis("argmax", axis, |axis| ArgMax { axis })
     }
 
-    /// Broadcasts to a larger shape by NumPy's rules. Returns the value itself if it already has that shape.
+    /// Broadcasts the value to `shape` by NumPy's rules. Returns the value itself if it already has this shape.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -252,7 +252,7 @@ impl Value {
         if self.shape() == shape && !self.is_failed() { self } else { self.emit(Broadcast { shape }) }
     }
 
-    /// Returns a value with the same elements, in row-major order, and the given shape.
+    /// Changes the shape of the value. The elements keep their row-major order.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -321,7 +321,7 @@ impl Value {
         self.transpose(axes)
     }
 
-    /// Inserts a new axis of size one.
+    /// Inserts a new axis of size one at position `axis`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -385,7 +385,7 @@ impl Value {
         })
     }
 
-    /// Splits the value into its slices along an axis. The axis must have size `N`, and is removed.
+    /// Splits the value into its `N` slices along an axis, which must have size `N`. The slices do not have this axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -517,8 +517,8 @@ impl Value {
         self.with_axis_and("dynamic_update", axis, &[part, start], |axis| DynamicUpdate { axis })
     }
 
-    /// Takes whole slices along an axis, at integer indices that are clamped to the axis. In the result, the axes of
-    /// `indices` replace that axis.
+    /// Returns the slices at the given integer indices along an axis. Indices out of range are clamped. In the result,
+    /// the axes of `indices` replace that axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -533,7 +533,7 @@ impl Value {
         self.with_axis_and("take", axis, &[indices], |axis| Take { axis })
     }
 
-    /// Gathers one element per index along an axis. The indices have the shape of the value, except along that axis.
+    /// Gathers one element per index along an axis. `indices` has the shape of the value, except along that axis.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -548,8 +548,8 @@ impl Value {
         self.with_axis_and("gather", axis, &[indices], |axis| Gather { axis })
     }
 
-    /// Scatters updates along an axis: each update replaces one element or is combined with it. Updates with an index
-    /// out of range are skipped.
+    /// Scatters updates along an axis: each update replaces one element or is combined with it, as `mode` specifies.
+    /// Updates with an index out of range are skipped.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -20,7 +20,7 @@ use crate::ops::OpRules;
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait SliceRange {
-    /// Returns the start and the end of the range, for an axis of this size.
+    /// Returns the start and the end of the range on an axis of size `size`.
     fn bounds(self, size: &Dim) -> (Dim, Dim);
 }
 
@@ -246,7 +246,7 @@ pub(super) fn common_shape(left: &Shape, right: &Shape) -> Option<Shape> {
     dims.collect::<Option<Vec<Dim>>>().map(Shape::from)
 }
 
-/// Broadcasts the batch axes of two stacks of matrices. Returns `None` if they do not broadcast; the type rule of the
+/// Broadcasts the batch axes of two stacks of matrices. Returns `None` if this is not possible; the type rule of the
 /// product then reports the error.
 #[track_caller]
 pub(super) fn broadcast_batches(left: Value, right: Value) -> Option<(Value, Value)> {

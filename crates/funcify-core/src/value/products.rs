@@ -96,7 +96,7 @@ impl Arranged {
 /// The operands are multiplied from left to right. Each product is summed over the letters that occur neither in later
 /// operands nor in the result. All operands must have the same dtype, and integers wrap around. A letter must not occur
 /// twice in an operand, and must have the same size in all operands (size 1 is not broadcast). The equation must
-/// specify the result.
+/// contain `->` and the letters of the result.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -217,7 +217,7 @@ mod tests {
         })
     }
 
-    /// The reference implementation of [`einsum`]: evaluates an equation element by element.
+    /// Evaluates an [`einsum`] equation element by element, as a reference.
     fn plain(equation: &str, operands: &[HostTensor]) -> HostTensor {
         let (terms, result) = equation.split_once("->").unwrap();
         let terms: Vec<Vec<char>> = terms.split(',').map(|term| term.chars().collect()).collect();

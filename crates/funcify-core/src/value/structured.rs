@@ -1,13 +1,12 @@
-//! Methods of a value that scan an axis, sort it, or slide a window over it: cumulative reductions, sorting,
-//! convolution.
+//! Methods of a value for cumulative reductions, sorting, convolution and table lookups.
 
 use super::*;
 use crate::graph::emit_at;
 use crate::ops::{Conv, ConvOptions, Cumulative, Sort};
 
 impl Value {
-    /// Computes the cumulative reduction along an axis: element `i` of the result combines elements `0` to `i`, or
-    /// elements `i` to the last if `reverse` is `true`.
+    /// Computes a cumulative reduction along an axis: element `i` of the result combines elements `0` to `i`, or
+    /// element `i` and all later ones if `reverse` is `true`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -85,8 +84,8 @@ impl Value {
         self.cumulative(ReduceKind::Min, axis, reverse)
     }
 
-    /// Sorts along an axis. Returns the sorted elements and their original positions (i64). The sort is stable, and
-    /// NaN is treated as the largest number.
+    /// Sorts the value along an axis. Returns the sorted elements and their original positions (i64). The sort is
+    /// stable, and NaN is treated as the largest number.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -145,8 +144,8 @@ impl Value {
         (sorted.slice(axis, Dim::from(0)..k.clone()), positions.slice(axis, Dim::from(0)..k))
     }
 
-    /// Takes one element per index along an axis, like [`gather`](Value::gather). Use it to reorder a value by the
-    /// positions that [`argsort`](Value::argsort) returned for a value of the same shape.
+    /// Takes one element per index along an axis; the same as [`gather`](Value::gather). Use it to reorder a value by
+    /// the positions that [`argsort`](Value::argsort) returned for a value of the same shape.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -221,7 +220,7 @@ impl Value {
     }
 
     /// Returns the one-hot encoding of each integer, along a new last axis of size `size`: 1 at the position given by
-    /// the integer, and 0 elsewhere. An integer out of range becomes all zeros.
+    /// the integer, and 0 elsewhere. The encoding of an integer out of range is all zeros.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -1,4 +1,4 @@
-//! Batching of closures in a trace, `vmap(xs, |x| y)`, and of graphs, `Graph::vmap`.
+//! Batching of closures, `vmap(xs, |x| y)`, and of complete graphs, `Graph::vmap`.
 
 use super::ragged::reject_ragged_outputs;
 use super::{Batched, inline};
@@ -109,8 +109,8 @@ impl VmapOptions {
         self
     }
 
-    /// Returns the batch axis of each leaf, counted from 0. `rank` returns the rank of a leaf of the given type,
-    /// including the batch axis.
+    /// Returns the batch axis of each leaf as a nonnegative index, or `None` for a shared leaf. `rank` returns the rank
+    /// of a leaf of the given type, including the batch axis.
     fn axes<'a>(
         &self,
         at: &Place,
@@ -191,7 +191,7 @@ fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> 
 /// `xs` and the results can be any [`Tree`]. Values that the body captures from the enclosing graph are shared by all
 /// lanes. The body is traced once. Each op in it, including loops, becomes an op on all lanes. Values shared by all
 /// lanes are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and
-/// selects the results of each lane. A [`while_loop`](crate::while_loop) whose condition differs between lanes runs
+/// selects the result for each lane. A [`while_loop`](crate::while_loop) whose condition differs between lanes runs
 /// until the last lane is done; a lane that is done keeps its carry.
 ///
 /// ```
@@ -211,7 +211,7 @@ pub fn vmap<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
     vmap_with(VmapOptions::new(), xs, body)
 }
 
-/// Like [`vmap`], with options.
+/// Like [`vmap`], with batch axes selected by `options`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -259,8 +259,8 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     (trace.close(&tree::leaves(&ys, "y")), ys)
 }
 
-/// Opens the trace of one lane. Returns the trace, and the value of each leaf inside it: a parameter of the trace for a
-/// mapped leaf, and the leaf itself for a shared one.
+/// Opens a trace of one lane. Returns the trace, and the value that stands for each leaf in it: a parameter of the
+/// trace for a mapped leaf, and the leaf itself for a shared one.
 fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let mapped = names.iter().zip(leaves).filter(|(_, leaf)| leaf.mapped);
     let params: Vec<(String, TensorType)> =
@@ -277,7 +277,7 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Resul
     let named = leaves.iter().zip(&types).map(|((name, _), ty)| (name.as_str(), ty));
     let all: Vec<Value> = leaves.iter().map(|(_, value)| *value).collect();
     let refused = |error: Error, about: &[Value]| {
-        // If a leaf has failed, the earlier error is reported instead.
+        // If a leaf has failed, report its error instead of this one.
         let earlier = tracer::check(&at.op, at.site, all.iter().copied()).err();
         earlier.unwrap_or_else(|| fail(&at.op, at.site, about, |_| error))
     };
@@ -304,12 +304,12 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Resul
 }
 
 impl Graph {
-    /// Returns the graph batched over `lanes` lanes, as in `graph.vmap("B", VmapOptions::new())`. Inputs and outputs
-    /// keep their names.
+    /// Returns the graph batched over `lanes` lanes, for example `graph.vmap("B", VmapOptions::new())`. Inputs and
+    /// outputs keep their names.
     ///
     /// The axes in `options` refer to the types of the batched graph, which include the batch axis. A static input that
-    /// is batched is no longer static. If `lanes` is a symbol that the graph already uses, the number of lanes must be
-    /// equal to that size.
+    /// is batched is no longer static. If `lanes` is a symbol that the graph already uses, the number of lanes must
+    /// equal the size that the symbol stands for.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -1,9 +1,10 @@
-//! Batching: turns a program for one lane into a program for many lanes.
+//! Batching: turns a graph for one lane into a graph for many lanes.
 //!
-//! Each op has a rule, [`OpRules::batch`], in addition to its type rule. Inside a batched program, the batch axis is
-//! axis 0 of each batched value. The entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap),
-//! move the batch axis of each input to the front, and the batch axis of each result to the position that the user
-//! selects. Values that are the same for all lanes are computed once. The semantics match JAX's `vmap`.
+//! Each op has a batching rule, [`OpRules::batch`], in addition to its type rule. Inside a batched graph, the batch
+//! axis is axis 0 of each batched value. The entry points, [`vmap`], [`vmap_with`] and
+//! [`Graph::vmap`](crate::Graph::vmap), move the batch axis of each input to the front, and the batch axis of each
+//! result to the position that the user selects. Values that are the same for all lanes are computed once. The
+//! semantics match JAX's `vmap`.
 
 mod build;
 pub(crate) mod ragged;
@@ -18,7 +19,7 @@ use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 
-/// A value of a batched program. It either has one slice per lane along axis 0, or is shared by all lanes.
+/// A value of a batched graph. It either has one slice per lane along axis 0, or is shared by all lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

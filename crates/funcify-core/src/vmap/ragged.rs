@@ -9,7 +9,7 @@
 //!   padding would hide missing elements at run time.
 //!
 //! This module contains the batching rules of ops on ragged values, except for loops. The rules of a loop op are in the
-//! module of that op. An op without a rule for ragged values rejects them. The outputs of a batched program must not be
+//! module of that op. An op without a rule for ragged values rejects them. The outputs of a batched graph must not be
 //! ragged, because all lanes of a tensor have the same size.
 
 use std::collections::BTreeMap;
@@ -49,14 +49,14 @@ fn is_certainly_at_least(larger: &Dim, smaller: &Dim) -> bool {
     difference.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Returns the increase of a dimension when a symbol increases by 1.
+/// Returns the amount by which a dimension increases when a symbol increases by 1.
 fn slope(dim: &Dim, symbol: &Symbol) -> Dim {
     dim.replaced(&BTreeMap::from([(symbol.clone(), Dim::symbol(symbol) + 1)])) - dim
 }
 
-/// Returns an upper bound on the dimension over all lanes (ragged-c1). Replaces a symbol with its largest size if the
-/// dimension increases with the symbol, and with 0 if the dimension decreases. Returns `None` if the direction is
-/// unknown.
+/// Returns an upper bound on the dimension over all lanes (ragged-c1). Replaces each ragged symbol with its largest
+/// size if the dimension increases with the symbol, and with 0 if the dimension decreases. Returns `None` if the
+/// direction is unknown.
 pub(crate) fn padded(dim: &Dim) -> Option<Dim> {
     let mut sizes = BTreeMap::new();
     for SizeByLane { symbol, largest, .. } in sizes_by_lane() {
@@ -121,7 +121,7 @@ fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
 }
 
 /// Returns the largest count of all lanes, or 0 if there are no lanes. If a count is negative, returns the smallest
-/// count instead, which is then rejected as it would be in a single lane.
+/// count instead, so that it is rejected, as it would be in a single lane.
 pub(crate) fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));
@@ -157,7 +157,7 @@ pub(crate) fn shift_rows(
     lanes: &Dim,
 ) -> Result<Batched, Failed> {
     let dtype = value.value.dtype();
-    // Padding by one element ensures that the axis is not empty.
+    // Pad by one element, so that the axis is not empty.
     let more = Op::from(Pad { axis, low: 0.into(), high: 1.into(), interior: 0 });
     let longer = batch_node(&more, lanes, &[value, Batched::unmapped(zero(dtype))])?[0];
     let shape = [lanes.clone(), rows.clone()];
@@ -336,7 +336,7 @@ fn is_zero(graph: &Graph, node: &Node) -> bool {
     }
 }
 
-/// The types of a node in one lane.
+/// The types of a node's operands and results in one lane.
 pub(crate) struct Types<'a> {
     operands: Vec<&'a TensorType>,
     results: Vec<&'a TensorType>,

@@ -1,5 +1,5 @@
-//! Measures the cost of each op, in nanoseconds per instruction and per element: times a loop over one instruction with
-//! cached data.
+//! Measures the cost of each op, in nanoseconds per instruction and per element, by timing a loop that repeats one
+//! instruction on cached data.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, repeat};
@@ -10,7 +10,7 @@ use crate::time;
 const REPETITIONS: usize = 2000;
 
 /// Times several runs of a loop that repeats one instruction. Returns the minimum time per instruction, in nanoseconds.
-/// All registers are filled with `fill`.
+/// All `elements` elements of its data are set to `fill` first.
 fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(Operand) -> Node) -> f64 {
     let mut plan = Plan::default();
     let registers = Operand::of(plan.registers(1, elements));
@@ -24,7 +24,7 @@ fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(
     low * 1e6 / REPETITIONS as f64
 }
 
-/// Prints the cost of each op.
+/// Prints the cost of each op for several sizes.
 pub(crate) fn print<T: Element>(machine: Machine) {
     println!("{} {}", std::any::type_name::<T>(), machine.name());
     println!("ns per instruction with 16, 64, 256, 1024 lanes; ns per element with 1024 lanes");
@@ -97,7 +97,7 @@ fn tile<T: Element>(machine: Machine) {
     row("sum over lanes of tile * row", &|at| dot.clone().over(shape, element(at), &[at.rows(128), at.at(LEN)]));
 }
 
-/// Runs a loop over a single small addition, to profile the overhead per instruction.
+/// Runs loops that repeat one small addition, so that a profiler shows the overhead per instruction.
 pub(crate) fn dispatch(machine: Machine) {
     let lanes = 16;
     for _ in 0..400 {

@@ -3,8 +3,8 @@
 //! A [`Setting`] turns a [`PlannedLoop`] into a [`Body`], which runs the iterations on [`View`]s. There are three kinds
 //! of bodies, and code outside this folder does not distinguish them:
 //!
-//! - `tiles`: instructions over rows and lanes, for any loop. Instructions outside loops run as tiles too
-//!   ([`Setting::append`]).
+//! - `tiles`: instructions over rows and lanes, for any loop without a condition. Instructions outside loops run as
+//!   tiles too ([`Setting::append`]).
 //! - `registers`: register code, for loops whose instructions have few elements.
 //! - `routine`, with the feature `jit`: machine code, translated from register code.
 //!
@@ -13,7 +13,8 @@
 //! The plan checker has its own model of register code (`proof/registers.rs`). It checks every version of register code
 //! that a loop may be lowered to ([`register_codes`]), even versions that are slower than tiles.
 //!
-//! **Invariant:** all kinds compute bit-identical results.
+//! **Invariant:** all kinds compute bit-identical results, except that a fold over more than one vector of lanes may
+//! combine the lanes in another order.
 
 mod planned;
 pub(crate) mod registers;
@@ -64,7 +65,7 @@ pub(crate) struct Setting<'p> {
 #[derive(Clone, Debug)]
 pub(crate) struct Body<T> {
     kind: Kind<T>,
-    /// The location of each operand in the first iteration of every loop.
+    /// The location of each operand in the first iteration of this loop and of all enclosing loops.
     starts: Vec<Start>,
     /// The estimated time of an iteration, in nanoseconds.
     nanoseconds: u64,
@@ -236,7 +237,7 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
 
 /// Returns every version of register code that a loop may be lowered to: for the interpreter with vectors, for the
 /// interpreter with single elements, and for translation to machine code. Each version comes with the number of
-/// elements in a register. The plan checker uses this function, so it ignores costs.
+/// elements in a register. Ignores costs, because the plan checker must check all versions.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

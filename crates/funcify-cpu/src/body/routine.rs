@@ -99,7 +99,7 @@ impl<T> Routine<T> {
     }
 
     /// Runs the code until a condition ends the loop or `more` returns 0. `more` returns the number of iterations to
-    /// run next. `addresses` are the addresses of [`pieces`](Routine::pieces).
+    /// run next. `addresses` holds the address of each of the [`pieces`](Routine::pieces), in order.
     pub(super) fn run(&self, views: &mut [View<'_, T>], addresses: &mut [Address], mut more: impl FnMut() -> usize) {
         let mut buffers: SmallVec<[Buffer<'_, T>; 32]> = views.iter_mut().map(buffer).collect();
         let span = |address: &Address| {
@@ -180,7 +180,7 @@ enum Slot {
     Kept(Register),
 }
 
-/// Emits machine code for register code.
+/// A translator of register code to machine code.
 struct CodeEmitter<'b, 'f, T: Number> {
     builder: &'b mut Builder<'f, T>,
     /// The stream of each moving piece, its offset from the start of the stream, and its length.
@@ -189,7 +189,7 @@ struct CodeEmitter<'b, 'f, T: Number> {
 }
 
 impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
-    /// Emits the loads and constants that precede the loop.
+    /// Creates a translator, and emits the loads and constants that precede the loop.
     fn new(builder: &'b mut Builder<'f, T>, code: &RegisterCode<T>, streams: &Streams<'_>) -> Self {
         let handles: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
         let place = |piece: &Piece| {
@@ -225,7 +225,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
         };
         self.builder.begin();
-        // First emits the loads from regions without stores, because a load waits for pending stores whose addresses
+        // First emit the loads from regions without stores, because a load waits for pending stores whose addresses
         // have the same low bits.
         let stored: Vec<usize> =
             ops_with_verb(code, Verb::Store).map(|op| code.streams[usize::from(op.to)].region).collect();
@@ -291,8 +291,8 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
     }
 
     /// Emits a sum of products, each of a row and a packed matrix. Adds the terms in the same order as the kernel for
-    /// products of one row: each column has four partial sums, each over every fourth term, which are added at the end.
-    /// Columns are processed in groups small enough to keep the partial sums in processor registers.
+    /// products of one row: each column has four partial sums, each of which covers every fourth term, and they are
+    /// added at the end. Columns are processed in groups small enough to keep the partial sums in processor registers.
     fn product(&mut self, product: &Product, panel: usize) {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
@@ -416,7 +416,7 @@ fn emit_function<'b, 'f, T: Translatable>(
     function(MachineArithmetic(&RefCell::new(builder)))
 }
 
-/// Implements [`Arithmetic`] by emitting machine code.
+/// An implementation of [`Arithmetic`] that emits machine code.
 struct MachineArithmetic<'c, 'b, 'f, T: Number>(&'c RefCell<&'b mut Builder<'f, T>>);
 
 impl<T: Number> Clone for MachineArithmetic<'_, '_, '_, T> {
@@ -491,8 +491,8 @@ machine_arithmetic! {
         (power(first), power(second))
     };
     exponent_field(bits: Bits) -> Value = |builder| {
-        // Converts the exponent field, a small integer, to a float: ORs it into the fraction bits of `whole`, whose
-        // lowest fraction bit has the value 1, and then subtracts `whole`.
+        // Convert the exponent field, a small integer, to a float: OR it into the fraction bits of `whole`, whose
+        // lowest fraction bit has the value 1, and then subtract `whole`.
         let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
         let whole = builder.number(T::WHOLE);
         let bits = builder.bits(whole);

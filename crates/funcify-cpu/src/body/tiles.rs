@@ -118,7 +118,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
     if !elementwise {
         return run_non_elementwise(simd, &mut access, target);
     }
-    // Uses one match arm per operand count, to avoid a loop over the operands.
+    // Use one match arm per operand count, to avoid a loop over the operands.
     let sources = match from.len() {
         1 => [access.source(0), Source::Same, Source::Same],
         2 => [access.source(0), access.source(1), Source::Same],

@@ -35,7 +35,7 @@ impl Fold {
         }
     }
 
-    /// Combines two vectors.
+    /// Applies the operation to two vectors, lane by lane.
     #[inline(always)]
     pub(crate) fn combine<T: Float, S: Simd>(self, simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S> {
         match self {
@@ -46,7 +46,7 @@ impl Fold {
         }
     }
 
-    /// Combines two elements.
+    /// Applies the operation to two elements.
     #[inline(always)]
     pub(crate) fn combine_elements<T: Float>(self, a: T, b: T) -> T {
         match self {
@@ -58,7 +58,7 @@ impl Fold {
     }
 }
 
-/// Folds the rows of `a`, or of the product of `a` and `b`, into one row.
+/// A fold of the rows of `a`, or of the elementwise product of `a` and `b`, into one row.
 pub(crate) struct FoldRows<'a, T> {
     pub(crate) fold: Fold,
     pub(crate) to: &'a mut [T],
@@ -279,7 +279,8 @@ impl<T: Float, S: Simd> Columns<T, S, 1> for Rest {
     }
 }
 
-/// Folds the lanes of each row of `a`, or of the product of `a` and `b`, into the element `to[row * stride]`.
+/// A fold of the lanes of each row of `a`, or of the elementwise product of `a` and `b`, into the first element of the
+/// same row of `to`.
 pub(crate) struct FoldLanes<'a, T> {
     pub(crate) fold: Fold,
     pub(crate) to: Target<'a, T>,
@@ -431,7 +432,7 @@ fn in_halves<T: Float>(fold: Fold, elements: &mut [T]) -> T {
     elements[0]
 }
 
-/// Folds a vector, or the product of two vectors, into `sum`.
+/// Returns `sum` combined with vector `index` of `a`, or of the product of `a` and `b`.
 #[inline(always)]
 fn with_term<T: Float, S: Simd>(
     simd: S,

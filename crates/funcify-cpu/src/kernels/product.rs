@@ -41,7 +41,7 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
         to[whole * k * width..][..k * width].fill(T::ZERO);
     }
     if columns == 1 {
-        // Reads in memory order, because the matrix might not be in the L1 or L2 cache.
+        // Read in memory order, because the matrix might not be in the L1 or L2 cache.
         for i in 0..k {
             for (panel, part) in from[i * rows..][..n].chunks(width).enumerate() {
                 to[(panel * k + i) * width..][..part.len()].copy_from_slice(part);
@@ -68,7 +68,7 @@ pub(crate) const fn most_rows<S: Simd>() -> usize {
     if Registers::<S>::ARE_FEW { 6 } else { 12 }
 }
 
-/// Exposes the register count of an instruction set as a constant, so that oversized tiles are never instantiated.
+/// The register count of an instruction set as a constant, which keeps oversized tiles from being instantiated.
 pub(crate) struct Registers<S>(PhantomData<S>);
 
 impl<S: Simd> Registers<S> {

@@ -2,8 +2,8 @@
 //!
 //! A kernel computes the rows y[r] of its target from the rows of operands a and x: y[r] = a[r] · y[r-1] + x[r], or a
 //! running sum, product, maximum or minimum of x. The carry stays in a register for all rows. With one lane, a step
-//! therefore takes only a few cycles and needs no dispatch. With many lanes, several vectors are processed together,
-//! row by row.
+//! therefore takes only a few cycles and needs no instruction dispatch. With many lanes, several vectors are processed
+//! together, row by row.
 //!
 //! A running sum of one lane is computed in blocks of eight. The sums within a block do not wait for the previous
 //! block, so the dependency chain has one addition per block.

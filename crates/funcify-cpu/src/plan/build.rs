@@ -35,7 +35,7 @@ impl Plan {
         self.stages.push(Stage { parts, programs: vec![program], concurrent: false });
     }
 
-    /// Adds a stage with `parts` parts of `len` indices each. All parts run `program`.
+    /// Adds a stage with `parts` parts, each of `len` indices along the parallel axis. All parts run `program`.
     pub fn parts(&mut self, parts: usize, len: usize, program: Nodes) {
         let parts = vec![Part { len, program: 0 }; parts];
         self.stages.push(Stage { concurrent: parts.len() > 1, parts, programs: vec![program] });
@@ -103,14 +103,14 @@ impl Plan {
 
     /// Returns the approximate size in bytes of the plan itself, without the memory of its regions.
     pub fn bytes(&self) -> usize {
-        // Includes the operands, which each instruction allocates separately.
+        // Assume four operands per instruction, which are allocated separately.
         self.instructions() * (size_of::<Node>() + 4 * size_of::<Operand>())
     }
 }
 
 impl Region {
-    /// Returns the number of elements that the region occupies in scratch memory, over all parts: 0 for an input or
-    /// output.
+    /// Returns the number of elements that the region occupies in scratch memory, over all parts, or 0 if the region is
+    /// an input or an output.
     pub(crate) fn scratch_elements(&self) -> usize {
         match (self.place, self.split) {
             (Storage::Scratch, Split::Parts(parts)) => parts * self.units * self.pitch,
@@ -121,7 +121,7 @@ impl Region {
 }
 
 impl Operand {
-    /// Creates an operand at the start of a region. The operand does not move with loops, and its row stride is 0.
+    /// Creates an operand at the start of a region. The operand does not move in any loop, and its row stride is 0.
     pub fn of(region: usize) -> Self {
         Operand { region, unit: 0, steps: [0; DEPTH], offset: 0, row: 0, across: Across::Lanes }
     }

@@ -140,8 +140,8 @@ impl Checker<'_> {
         self.check_bounds(holds, touched).map_err(|reason| format!("condition: {reason}"))
     }
 
-    /// Checks a fused body. If another stream is in the region of a stored stream, the two streams must either coincide
-    /// exactly or not overlap.
+    /// Checks a fused body. If another stream is in the region of a stored stream, the two streams must either not
+    /// overlap, or coincide exactly in a body whose lanes are independent.
     fn check_fused(&self, FusedNode { fused, streams }: &FusedNode, times: &[usize]) -> Result<(), String> {
         if streams.len() != fused.streams() {
             return Err(format!("{} streams instead of {}", streams.len(), fused.streams()));

@@ -3,8 +3,8 @@
 //!
 //! A [`Plan`] computes results from inputs of known sizes. All floats of a plan have the same type. A plan is a list of
 //! stages that run one after the other. A stage divides a parallel axis into parts, and runs a program ([`Nodes`]) on
-//! each part. Parts may run concurrently, and do not see each other's writes. The division into parts is fixed in the
-//! plan and does not depend on the machine, so results do not depend on the number of threads.
+//! each part. Parts may run concurrently, and do not see each other's writes. The plan fixes the division into parts,
+//! regardless of the machine, so results do not depend on the number of threads.
 //!
 //! # Regions
 //!
@@ -21,21 +21,21 @@
 //!   the partial sums.
 //!
 //! The elements of a region have a [`Type`]. In most plans, all regions hold floats, which also represent masks and
-//! small integers. Other integers are stored in regions of their own type.
+//! small integers. Other integers are stored in regions that have an integer type.
 //!
-//! Scratch memory is aligned to 64 bytes and keeps its contents between calls, but a plan may only rely on elements
+//! Scratch memory is aligned to 64 bytes and keeps its contents between calls, but a plan may rely only on elements
 //! that it has written in the same call. All registers of a program may be in the same scratch region.
 //!
 //! # Programs
 //!
 //! A program is a list of nodes. A node is an [`Instruction`], or a loop that contains other nodes. Loops may be nested
-//! up to [`DEPTH`] deep. In each iteration of an enclosing loop, each operand moves by a fixed number of units.
-//! Therefore:
+//! up to [`DEPTH`] levels deep. In each iteration of an enclosing loop, each operand moves by a fixed number of units.
+//! Loops are expressed as follows:
 //!
 //! - A loop over steps reads its sequences and writes its traces in place. In a reverse loop, the operands move by a
 //!   negative number of units.
 //! - Taps and carries read other units of a trace: they are operands that start at a different unit.
-//! - First steps, which read initial values, are instructions before the loop (loop peeling).
+//! - Steps that read initial values are peeled: they become instructions before the loop.
 //! - A loop that is divided into strips of several steps becomes two nested loops, over strips and over steps, with
 //!   instructions before and after the inner loop.
 //! - A remainder, such as the last steps that do not fill a strip, is a separate loop after the main one.
@@ -54,9 +54,9 @@
 //! broadcasts one row to all rows. An operand with [`Across::Element`] has one element per row, which is broadcast to
 //! all lanes. [`Op`] documents how each op uses its operands.
 //!
-//! An operand of an elementwise op may coincide exactly with the destination, including the stride. So may the initial
-//! values of an [`Op::Product`] and x of an [`Op::Recur`]. Any other overlap is invalid. If the stride between rows is
-//! larger than the number of lanes, the gaps between rows also count as accessed.
+//! An operand of an elementwise op may coincide exactly with the destination, including the stride. The same is true of
+//! the initial values of an [`Op::Product`] and of x of an [`Op::Recur`]. Any other overlap is invalid. If the stride
+//! between rows is larger than the number of lanes, the gaps between rows also count as accessed.
 //!
 //! Masks are numbers: 1 is true and 0 is false.
 //!
@@ -64,9 +64,9 @@
 //!
 //! Each instruction has a fixed overhead of about 15 to 25 ns, so bodies with few lanes should have few instructions:
 //! fuse an activation into its product (`then` of [`Op::Product`]), and express a loop over one lane as a single
-//! [`Op::Recur`]. A product with few rows is limited by the time to read its right operand. With 8 rows or more, it
-//! runs at the peak multiplication rate of the processor. A product that sums several factors needs no extra pass over
-//! the result. `cargo bench -p funcify-cpu` prints all of these figures.
+//! [`Op::Recur`]. The run time of a product with few rows is dominated by reading its right operand. With 8 rows or
+//! more, a product runs at the peak multiplication rate of the processor. A product that sums several factors needs no
+//! extra pass over the result. `cargo bench -p funcify-cpu` prints all of these figures.
 //!
 //! # Example
 //!
@@ -200,7 +200,7 @@ pub struct Part {
 /// A list of nodes, run in order.
 pub type Nodes = Vec<Node>;
 
-/// An instruction, a loop, or a choice.
+/// An instruction, a fused body, an op that is computed as a whole, a loop, or a choice.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// A single instruction.
@@ -237,18 +237,17 @@ pub enum Node {
     },
 }
 
-/// A fused body, and the memory of its streams.
+/// A fused body, and an operand for each of its streams. A stream is a tensor that the body loads or stores.
 #[derive(Clone, Debug)]
 pub struct FusedNode {
     /// The body and its iteration space.
     pub fused: Arc<Fused>,
-    /// An operand for each stream, which starts at the lowest element that the stream accesses. The strides are in
+    /// The operand of each stream. It starts at the lowest element that the stream accesses. Its strides are in
     /// `fused`.
     pub streams: Vec<Operand>,
 }
 
-/// An op that is computed as a whole on contiguous tensors, in row-major order: by a kernel, or by the reference
-/// evaluator.
+/// An op that a kernel or the reference evaluator computes as a whole, on contiguous tensors in row-major order.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     /// The op.
@@ -268,7 +267,7 @@ pub struct Evaluation {
 pub struct Instruction {
     /// The op to compute.
     pub op: Op,
-    /// The number of rows written. Some ops use this number differently; see [`Op`].
+    /// The number of rows to write. Some ops use this number differently; see [`Op`].
     pub rows: usize,
     /// The number of elements per row.
     pub lanes: usize,
@@ -423,7 +422,7 @@ pub struct Operand {
     pub offset: usize,
     /// The stride between rows, in elements. A stride of 0 broadcasts one row to all rows.
     pub row: usize,
-    /// The kind of row: one element per lane, or one element that is broadcast to all lanes.
+    /// The kind of the operand's rows: one element per lane, or one element that is broadcast to all lanes.
     pub across: Across,
 }
 

@@ -6,10 +6,11 @@ use super::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, Op, Operand};
 use crate::kernels::{Fold, Recurrence, packed_len};
 use funcify_body::float::Float;
 
-/// The span of each operand, the destination first: the number of elements from its first element to its last.
+/// The span of the destination, followed by the span of each operand. A span is the number of elements from the first
+/// element that the instruction accesses to the last.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
-/// Returns the span of an operand, or 0 if the instruction lacks that operand.
+/// Returns the span of an operand with `rows` rows of `lanes` elements, or 0 if the instruction lacks that operand.
 fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
     operand.map_or(0, |operand| (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 })
 }
@@ -41,7 +42,7 @@ impl Instruction {
         if to.row < lanes && rows > 1 && !may_overlap {
             return Err("rows of the destination overlap".to_string());
         }
-        // Computes the spans of the destination and the first `count` operands, each with `rows` rows of `lanes`
+        // Compute the spans of the destination and the first `count` operands, each with `rows` rows of `lanes`
         // elements.
         let all = |count: usize| -> Spans {
             let operands = std::iter::once(Some(to)).chain((0..count).map(|index| from.get(index)));

@@ -11,7 +11,7 @@ pub(super) struct Blocks(Vec<Block>);
 #[derive(Default)]
 struct Block {
     nodes: Vec<Node>,
-    /// Views that were computed before this loop, and whose memory must not be reused until the loop ends.
+    /// The views that were computed before this loop and whose memory must not be reused until the loop ends.
     needed: Vec<View>,
 }
 
@@ -28,7 +28,7 @@ impl Blocks {
         programs.try_into().expect("the planner closes every loop it opens")
     }
 
-    /// Returns the level at which nodes are currently added. It is 1 outside of all loops.
+    /// Returns the level of the body of the innermost open loop, or 1 if no loop is open.
     pub(super) fn depth(&self) -> usize {
         self.0.len() - 1
     }
@@ -66,20 +66,21 @@ impl Blocks {
         is_one
     }
 
-    /// Closes the innermost loop as a while loop. The nodes in `test` compute the condition, and the element `holds`
-    /// contains it.
+    /// Closes the innermost loop as a while loop, with at most `bound` iterations if `bound` is set. The nodes in
+    /// `test` compute the condition, and the element `holds` contains it.
     pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), bound: Option<usize>) {
         let Block { nodes: body, .. } = self.0.pop().expect("a loop is open");
         self.push(self.depth(), Node::While { test, holds, body, bound });
     }
 
-    /// Removes and returns the nodes of the innermost loop.
+    /// Removes and returns the nodes of the innermost open loop, or of a part's program if no loop is open.
     pub(super) fn take(&mut self) -> Vec<Node> {
         let level = self.depth();
         std::mem::take(&mut self.0[level].nodes)
     }
 
-    /// Sets the nodes of the innermost loop to those in `before`, followed by a choice between two branches.
+    /// Replaces the nodes that [`take`](Blocks::take) would return with `before`, followed by a choice between two
+    /// branches.
     pub(super) fn choice(&mut self, mut before: Vec<Node>, holds: Operand, branches: [Vec<Node>; 2]) {
         before.push(Node::Choice { holds, branches });
         let level = self.depth();

@@ -1,5 +1,5 @@
-//! Plans switches. If the branch is known when the plan is built, only this branch is planned. A switch on a boolean
-//! becomes a choice, whose branches write their results to the same registers.
+//! Plans switches. If the branch is known when the plan is built, only this branch is planned. Otherwise, a switch on a
+//! boolean becomes a choice whose branches write their results to the same registers.
 
 use funcify_core::ops::Switch;
 

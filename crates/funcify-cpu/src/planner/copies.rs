@@ -14,7 +14,7 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// Records a copy that was just made.
+    /// Records that `copy` was just copied from `from`.
     pub(super) fn new(contents: &Contents, from: &View, copy: &View) -> Self {
         Copied { from: from.clone(), version: contents.version(from.memory()), copy: copy.clone() }
     }

@@ -1,8 +1,8 @@
 //! Estimates the cost of a program, and chooses the number of parts accordingly.
 //!
 //! The constants were measured with `cargo bench -p funcify-cpu` on one core of a server. A wrong constant makes plans
-//! slower but does not affect results. `Instruction::nanoseconds` uses constants that are twice as large. Its estimates
-//! determine how long a compiled loop runs between two checks for cancellation, so overestimating the time is safe.
+//! slower but does not affect results. The constants of `Instruction::nanoseconds` are twice as large. Its estimates
+//! determine how long a compiled loop runs between two checks for cancellation, so it is safe to overestimate the time.
 
 use funcify_core::ops::{Creation, Op, Product};
 
@@ -13,13 +13,13 @@ use crate::plan::NS_PER_INSTRUCTION;
 const NS_PER_ELEMENT: f64 = 0.1;
 /// The estimated time per multiply-add of a matrix product, in nanoseconds.
 const NS_PER_TERM: f64 = 0.015;
-/// The minimum estimated time of a program, in nanoseconds, for which several threads pay off.
+/// The minimum estimated time, in nanoseconds, of a program that is worth running on several threads.
 const MIN_NS_FOR_THREADS: f64 = 200_000.0;
 /// The minimum number of matrix rows per part, if the parallel axis is an axis of the matrices of a product.
 const MIN_ROWS_PER_PART: usize = 12;
 /// The minimum number of matrices per part, if the parallel axis is a batch axis of a product.
 const MIN_MATRICES_PER_PART: usize = 2;
-/// The minimum number of lanes per part if the parallel axis is innermost. Shorter rows fill few vectors.
+/// The minimum number of lanes per part if the parallel axis is innermost. Shorter rows would fill too few vectors.
 const MIN_LANES_PER_PART: usize = 64;
 /// The maximum number of elements of a value per part, which keeps a step's data in the L1 cache.
 const MAX_ELEMENTS_PER_PART: usize = 2048;
@@ -32,9 +32,9 @@ struct Cost {
     nanoseconds: f64,
     /// The number of ops, excluding constants and ops that only change addresses.
     ops: usize,
-    /// `true` if the parallel axis is an axis of the matrices of a product.
+    /// `true` if a loop contains a product that does not have the parallel axis as a batch axis.
     has_products: bool,
-    /// `true` if the parallel axis is a batch axis of a product.
+    /// `true` if a loop contains a product that has the parallel axis as a batch axis.
     has_batches: bool,
     /// The maximum number of elements per index of the parallel axis, over all values in loops.
     width: usize,
@@ -44,7 +44,8 @@ struct Cost {
 pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, is_innermost: bool) -> usize {
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
-    // A loop with a single op is memory-bound. One thread that reads whole rows is faster than two that read half rows.
+    // A loop with a single op is memory-bound. One thread that reads whole rows is faster than two threads that each
+    // read half of every row.
     if cost.nanoseconds < MIN_NS_FOR_THREADS || cost.ops <= 1 {
         return 1;
     }
@@ -53,8 +54,8 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, is_inne
     match (cost.has_products, cost.has_batches && !is_innermost) {
         (true, _) => least(MIN_ROWS_PER_PART),
         (false, true) => least(MIN_MATRICES_PER_PART),
-        // Uses the smallest number of parts such that the data of each part fits in the cache. The fewer the parts, the
-        // longer their rows.
+        // Use the smallest number of parts such that the data of each part fits in the cache, because fewer parts have
+        // longer rows.
         (false, false) => {
             let lanes = if is_innermost { MIN_LANES_PER_PART.min(labels.size() / 2) } else { 1 };
             let mut divisors = divisors.filter(|parts| labels.size() / parts >= lanes);

@@ -44,8 +44,8 @@ pub(super) struct Emitter {
     memory: [Memory; 2],
     /// The indices of the regions for the two elements of `memory`.
     registers: [usize; 2],
-    /// The scratch memory of integers: the element type, a flag that is `true` if each part has its own memory, the
-    /// memory, and the index of its region.
+    /// The scratch memories of integers. Each entry holds the element type, a flag that is `true` if each part has its
+    /// own memory, the memory, and the index of its region.
     integers: Vec<(Type, bool, Memory, usize)>,
     /// The size of a float of the plan, in bytes.
     element: usize,
@@ -111,8 +111,8 @@ impl Emitter {
     }
 
     /// Drops the cache entries of a branch: those that were added since [`cached`](Emitter::cached) returned the counts
-    /// in `cached`. Other code must not use them, because the branch might not run. Keeps entries at level 0, which are
-    /// always computed.
+    /// in `cached`. Other code must not use these entries, because the branch might not run. Keeps entries at level 0,
+    /// which are always computed.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -130,7 +130,7 @@ impl Emitter {
         self.reserve_typed(shape, level, Type::Float)
     }
 
-    /// Reserves memory for a tensor with elements of type `ty`.
+    /// Reserves memory for a tensor with elements of type `ty` that instructions at `level` write.
     pub(super) fn reserve_typed(&mut self, shape: &[usize], level: usize, ty: Type) -> View {
         let (is_outside, own) = (level < self.blocks.depth(), level > 0);
         let (memory, region) = self.registers_of(ty, own);
@@ -165,7 +165,7 @@ impl Emitter {
         self.plan.regions[view.region].ty
     }
 
-    /// Reserves memory for a tensor with elements of type `ty`, whose axis `innermost` is innermost in memory. With
+    /// Reserves memory for a tensor with elements of type `ty`. The axis `innermost` is innermost in memory; with
     /// `None`, the tensor is in row-major order.
     pub(super) fn reserve_as(&mut self, shape: &[usize], level: usize, innermost: Option<usize>, ty: Type) -> View {
         let Some(innermost) = innermost else { return self.reserve_typed(shape, level, ty) };
@@ -173,14 +173,14 @@ impl Emitter {
         self.reserve_ordered(shape, level, &order, ty)
     }
 
-    /// Reserves memory for a tensor with elements of type `ty`, whose axes are in the given order in memory, outermost
+    /// Reserves memory for a tensor with elements of type `ty`. `order` lists the axes in memory order, outermost
     /// first.
     pub(super) fn reserve_ordered(&mut self, shape: &[usize], level: usize, order: &[usize], ty: Type) -> View {
         with_axis_order(self.reserve_typed(shape, level, ty), order, |_| true)
     }
 
-    /// Returns a copy of a tensor in the memory layout of `like`, which has the same shape. The copy may be cached.
-    /// Axes along which the tensor is broadcast stay broadcast.
+    /// Returns a copy of a tensor in the memory layout of `like`, which has the same shape. Reuses a cached copy if
+    /// possible. Axes along which the tensor is broadcast stay broadcast.
     fn copy_in_layout_of(&mut self, view: &View, like: &View) -> Result<View> {
         let is_outside = view.level <= 1;
         let has_order = |copy: &View| {
@@ -348,7 +348,7 @@ impl Emitter {
         }
     }
 
-    /// Emits an elementwise op. All operands have the shape of the destination.
+    /// Emits an elementwise op. All operands must have the shape of the destination.
     pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -368,8 +368,8 @@ impl Emitter {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes);
             }
-            // If an operand is contiguous along a different axis than the destination, copies it to the destination's
-            // layout.
+            // If an operand is contiguous along a different axis than the destination, copy the operand to the
+            // destination's layout.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
             let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
             if crossing.contains(&true) {
@@ -410,7 +410,8 @@ impl Emitter {
         })
     }
 
-    /// Adds instructions whose rows and lanes extend along the given axes.
+    /// Adds instructions whose rows and lanes extend along the axes with the indices `rows` and `lanes`. If `rows` or
+    /// `lanes` is `None`, there is only one row or only one lane.
     fn push_along(
         &mut self,
         op: &Op,
@@ -454,8 +455,8 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns the matrices if products can read their rows in place, and a copy otherwise. The rows must be
-    /// contiguous.
+    /// Returns the matrices if products can read their rows in place, which requires contiguous rows, and a copy
+    /// otherwise.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
         let last = matrix.shape.len() - 1;
         let has_rows = matrix.strides[last] == 1 || matrix.shape[last] == 1;
@@ -482,13 +483,13 @@ impl Emitter {
                 let size = [axes[rows].size, axes[lanes].size];
                 self.push(to.level, &Op::Transpose, size, &views, (&row, &[Across::Lanes; 2]), &rest)
             }
-            // Copies one element at a time, along the longest axis.
+            // Copy one element at a time, along the longest axis.
             _ => self.push_along(&Op::Unary(Unary::Copy), &views, axes, self.rows(axes, &views, None), None),
         }
     }
 
     /// Packs matrices `[.., k, n]` in the order in which products read them. Returns a tensor whose leading axes are
-    /// those of the matrices, and whose last axis has the packed elements.
+    /// those of the matrices, and whose last axis holds the packed elements of a matrix.
     pub(super) fn pack(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
@@ -519,7 +520,7 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Emits the product AᵀB into `to`. `sides` are the matrices A `[k, m]` and B `[k, n]`.
+    /// Emits instructions that write the product AᵀB to `to`. `sides` are the matrices A `[k, m]` and B `[k, n]`.
     pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<()> {
         if !self.lies_within_units(to) {
             let sum = self.reserve(&to.shape, to.level);
@@ -547,9 +548,9 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &[Across::Lanes; 3]), &[])
     }
 
-    /// Emits a sum of matrix products into `to`, of shape `[.., m, n]`. The initial value has the same shape. Each
-    /// factor is a left operand `[.., m, k]` and a packed right operand. The function `then`, if any, is applied to
-    /// each sum.
+    /// Emits instructions that compute a sum of matrix products and write it to `to`, of shape `[.., m, n]`. The
+    /// initial value, if any, has the same shape. Each factor is a left operand `[.., m, k]` and a packed right
+    /// operand. The function `then`, if any, is applied to each sum.
     pub(super) fn product(
         &mut self,
         to: &View,
@@ -586,7 +587,7 @@ impl Emitter {
     }
 }
 
-/// Returns the leading axes of views, which have the given sizes. Omits axes of size 1.
+/// Returns the leading axes of the views. `sizes` holds the sizes of these axes. Omits axes of size 1.
 fn batch_axes(views: &[&View], sizes: &[usize]) -> Vec<Axis> {
     let axis = |(axis, size): (usize, &usize)| Axis {
         size: *size,

@@ -90,8 +90,9 @@ fn has_rows(place: &View, innermost: Option<usize>) -> bool {
 }
 
 impl Planner {
-    /// Plans a scan. `used` marks the results that are used, `places` holds their destinations, and `shares` marks the
-    /// results for which each part computes a partial sum. Returns the results, with `None` for each unused result.
+    /// Plans a scan. `used` marks the results that are used, `places` holds the assigned destination of each result, if
+    /// any, and `shares` marks the results for which each part computes a partial sum. Returns the results, with `None`
+    /// for each unused result.
     pub(super) fn scan(
         &mut self,
         node: &Node,
@@ -169,7 +170,7 @@ impl Planner {
             _ => None,
         };
         let full: Vec<View> = scan.buffers.iter().zip(buffers).filter_map(of_full).collect();
-        // Emits the full strips, and then a strip of the remaining steps.
+        // Emit the full strips, and then a strip of the remaining steps.
         let strips = stretch.len() / strip;
         let from = first + strips * strip;
         for (from, strip, times) in [(first, strip, strips), (from, stretch.end - from, 1)] {
@@ -249,7 +250,8 @@ impl Planner {
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let writes = buffer.writes.iter().zip(results.buffers[number].clone());
             let same = writes.clone().find(|(_, output)| value(*output) == next);
-            // With early exit, the index of the last row is not known when the plan is built.
+            // With early exit, the carry stays in a register, because the index of the last row is not known when the
+            // plan is built.
             if let (Some((offset, _)), Start::Empty, BufferRows::Trace { all, .. }, None) =
                 (same, buffer.start, &buffers[number], &scan.until)
                 && all.shape[0] > 0
@@ -344,7 +346,7 @@ impl Planner {
         self.shape(&scan.body, row)
     }
 
-    /// Emits a loop over `count` steps.
+    /// Emits a loop over the first `count` steps of the range `steps`.
     fn steps(&mut self, planned: &Loop<'_>, steps: Steps, count: usize) -> Result<()> {
         if count > 0 {
             self.emitter.blocks.open()?;
@@ -356,14 +358,16 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits a step as the body of the open loop.
+    /// Emits a step as the body of the innermost open loop. With `ending`, the step also updates the elements that
+    /// control the early exit.
     fn step(&mut self, planned: &Loop<'_>, steps: Steps, ending: Option<&Ending>) -> Result<()> {
         let Loop { scan, operands, invariants, buffers, carries, .. } = planned;
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
         // The index of the loop's first step, and the increment from step to step.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
-        // In a loop over strips, each iteration of that loop also moves the row by the length of a strip.
+        // If a loop over strips surrounds the steps, each of its iterations also moves the row by the length of a
+        // strip.
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
@@ -386,7 +390,7 @@ impl Planner {
                     BufferRows::Trace { all, .. } => row_at(all, *offset),
                     BufferRows::AtHand { rows, .. } => {
                         // scan-c5: the step reads a row that was written `back` steps earlier. It writes its own row at
-                        // the offset `given`, or 0 in a reverse loop.
+                        // offset `given`, or at offset 0 in a reverse loop.
                         let given = match buffer.start {
                             Start::Given(given) => given,
                             Start::Empty | Start::Full => 0,
@@ -492,7 +496,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Returns the rows of a buffer that the loop returns, or `None` if nothing reads the buffer.
+    /// Returns a view of the rows that the loop returns for a buffer, or `None` if nothing reads the buffer.
     fn returned_rows(&mut self, scan: &Scan, rows: BufferRows) -> Result<Option<View>> {
         Ok(match rows {
             BufferRows::None => None,
@@ -523,8 +527,8 @@ fn find_row(parts: &[View], mut row: usize) -> (&View, usize) {
     (&parts[index], row)
 }
 
-/// Returns, in ascending order, the numbers of steps after which a read of a sequence moves on to the next tensor, and
-/// `steps` itself.
+/// Divides the steps into ranges in which each sequence is read from a single tensor. Returns the ends of these ranges
+/// in ascending order; the last end is `steps`.
 fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize> {
     let mut ends = vec![steps];
     for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {

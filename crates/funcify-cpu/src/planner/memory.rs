@@ -7,8 +7,8 @@ use std::rc::Rc;
 /// The alignment of ranges, in elements. For floats, this is at least a cache line.
 const ELEMENTS_PER_LINE: usize = 16;
 
-/// The maximum length of ranges that are reused only for tensors of the same length. Register code requires that no two
-/// operands of different lengths overlap.
+/// The maximum length of small ranges, which are reused only for tensors of the same length. Register code requires
+/// that no two operands of different lengths overlap.
 const MAX_SMALL: usize = 64;
 
 /// An allocated range of scratch memory. It becomes free when the last view that refers to it is dropped.
@@ -17,7 +17,7 @@ pub(super) struct Register {
     /// The index of the register among all registers of the same memory.
     pub(super) number: usize,
     pub(super) start: usize,
-    /// The requested length if the range is small, and the length of the range otherwise.
+    /// The requested length if it is at most [`MAX_SMALL`], and the padded length otherwise.
     len: usize,
     memory: Rc<RefCell<Allocator>>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Memory(Rc<RefCell<Allocator>>);
 struct Allocator {
     /// The free ranges, ordered by length and then start, so that the best fit is found quickly.
     free: BTreeSet<(usize, usize)>,
-    /// The free ranges of small tensors: the length of the tensors, and the start.
+    /// The free ranges for small tensors: the length of the tensor, and the start of the range.
     small: BTreeSet<(usize, usize)>,
     end: usize,
     /// The number of registers created so far.
@@ -46,8 +46,8 @@ struct Allocator {
 }
 
 impl Memory {
-    /// Reserves `len` elements. Uses the smallest free range that is long enough (for small tensors, a free range of
-    /// the same length), or new memory if there is none or if `untouched` is set.
+    /// Reserves `len` elements: in the smallest free range that is long enough or, for a small tensor, in a free range
+    /// of the same length. Uses new memory if there is no such range or if `untouched` is set.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
         let mut allocator = self.0.borrow_mut();
         let is_small = len <= MAX_SMALL;

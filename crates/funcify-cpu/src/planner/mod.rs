@@ -49,10 +49,10 @@ use view::View;
 /// The result of planning. The error is the reason why the graph is not supported.
 type Result<T, E = Declined> = std::result::Result<T, E>;
 
-/// The maximum number of multiplications per index of the parallel axis for which a matrix product is computed with
-/// this axis innermost. The first limit applies if each index has its own pair of matrices, and the second one if all
-/// indices share one of the matrices. (If the axis were not innermost, the columns of the shared matrix would be the
-/// lanes.)
+/// The limits up to which a matrix product is computed with the parallel axis innermost, in multiplications per index
+/// of this axis. The first limit applies if each index has its own pair of matrices. The second limit is lower and
+/// applies if all indices share one of the matrices, because the columns of the shared matrix could be the lanes
+/// instead.
 const MAX_TERMS: [usize; 2] = [64, 32];
 
 /// The maximum number of elements of a tensor in a plan.
@@ -68,7 +68,7 @@ pub struct GraphPlan {
     pub dtype: DType,
     /// The dtype of each input that the plan reads, or `None` for an input that it does not read.
     pub reads: Vec<Option<DType>>,
-    /// The type in which the plan holds each input, and each result.
+    /// The types in which the plan holds the inputs, and the types in which it holds the results.
     pub types: [Vec<Type>; 2],
     /// The constant tensors of the graph, in the plan's element type or in a type of their own.
     pub constants: Vec<HostTensor>,
@@ -80,7 +80,7 @@ pub struct GraphPlan {
 }
 
 impl GraphPlan {
-    /// Returns the number of bytes of scratch memory and of constants.
+    /// Returns the total size of the scratch memory and the constants, in bytes.
     pub(crate) fn working_bytes(&self) -> u64 {
         let constants: usize = self.constants.iter().map(|constant| constant.len() * constant.dtype().size()).sum();
         self.plan.scratch_bytes(self.dtype.size()).saturating_add(constants as u64)
@@ -98,7 +98,7 @@ pub enum Division {
     /// weight gradient in each part.
     BesideLibrary,
     /// Divides every program that has a parallel axis, and also applies transformations that are normally reserved for
-    /// large programs. For tests.
+    /// large programs. This policy is for tests.
     Always,
 }
 
@@ -119,8 +119,9 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns the minimum number of integers for which a tensor that consists of several views is read in place, and
-    /// the minimum number of lanes in each box of a body that reads such tensors.
+    /// Returns two limits for tensors that consist of several views. A tensor of integers is read in place only if it
+    /// has at least as many elements as the first limit. A body reads such tensors in place only if its boxes have at
+    /// least as many lanes on average as the second limit.
     fn min_in_place(self) -> (usize, usize) {
         if self == Division::Always { (2, 1) } else { (256, 128) }
     }
@@ -139,7 +140,8 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
         floats => return floats,
     };
     match plan_with(graph, sizes, (division, true), may_refuse) {
-        // A tensor library has kernels for the ops that this engine could only run in the reference evaluator.
+        // Decline, because the surrounding tensor library has kernels for the ops that this engine could only run in
+        // the reference evaluator.
         Ok(typed) if division == Division::BesideLibrary && !typed.plan.evaluated_ops().is_empty() => Err(declined),
         Err(_) => Err(declined),
         typed => typed,
@@ -179,7 +181,8 @@ fn plan_with(
 }
 
 /// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, or `None` if there is no such
-/// axis or it is the last one. If a plan writes an output in this layout, the plan that reads it needs no transpose.
+/// axis or it is the last axis anyway. If a plan writes an output in this layout, a plan that reads the output needs no
+/// transpose.
 pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
     let none = || vec![None; graph.outputs().len()];
     let Some(labels) = ParallelAxis::find(graph, sizes, funcify_analysis::element_type(graph)) else { return none() };
@@ -317,7 +320,7 @@ struct Planner {
     /// The element that is nonzero if a loop reached a bound that the planner assumed, or `None` if the planner assumed
     /// no bound.
     refusal: Option<View>,
-    /// The number of steps that each loop with early exit ran, keyed by the loop's symbol.
+    /// The elements that count the steps of loops with early exit, keyed by the loop's symbol.
     counts: Vec<(Symbol, View)>,
     constants: Vec<HostTensor>,
     /// The number of inputs of the graph.
@@ -339,7 +342,7 @@ struct Planner {
 }
 
 impl Planner {
-    /// Adds the region of an input or output, and returns a part's view of it.
+    /// Adds a region for an input or output to the plan, and returns a part's view of this region.
     fn caller_view(&mut self, graph: &Graph, value: ValueId, place: Storage) -> Result<View> {
         let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
@@ -368,8 +371,8 @@ impl Planner {
         view
     }
 
-    /// Reserves the element that marks the call as rejected, if a loop of the graph may set it. Initialises it here,
-    /// because code in a branch might not run.
+    /// Reserves the element that marks the call as rejected, if a loop of the graph may set it. The element is
+    /// initialised here rather than at the loop, because code in a branch might not run.
     fn reserve_refusal(&mut self, graph: &Graph) -> Result<()> {
         if self.ranges.max_checked_steps().is_some() && has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);
@@ -403,7 +406,7 @@ impl Planner {
     }
 
     /// Reserves memory for a value that instructions at `level` write. `operands` are the operands that the op reads
-    /// elementwise. If they are not in row-major order, the value gets the same memory order.
+    /// elementwise. If they are not in row-major order, the value gets their memory order.
     fn reserve(&mut self, graph: &Graph, value: ValueId, shape: &[usize], level: usize, operands: &[View]) -> View {
         let innermost = if level > 1 { self.innermost(graph, value) } else { None };
         let ty = self.representation(graph, value);
@@ -445,7 +448,7 @@ impl Planner {
         let ty = graph.ty(value);
         let shape =
             ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
-        // Counts sizes of 0 as 1: an empty tensor may still have large strides, which are products of its other sizes.
+        // Count sizes of 0 as 1: an empty tensor may still have large strides, which are products of its other sizes.
         let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
         match elements.filter(|elements| *elements <= MAX_ELEMENTS) {
             Some(_) => Ok(shape),

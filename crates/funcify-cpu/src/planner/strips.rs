@@ -1,10 +1,10 @@
 //! Plans strips: groups of steps whose products are summed by one instruction.
 //!
-//! Some loops add a matrix product to a carry in each step; a backward loop does so for each weight. Each step then
-//! reads and writes the whole carry. Instead, the planner nests the loop over steps in a loop over strips, and a single
-//! instruction after the steps of a strip adds all their products to the carry. Factors in a sequence or a trace stay
-//! in place. Other factors are copied to memory that holds them for all steps of the strip. Rows of a full buffer
-//! (mit-mot) are also copied, because later steps of the strip may overwrite them.
+//! Some loops add a matrix product to a carry in each step; a backward loop does so for each weight. Without strips,
+//! each step reads and writes the whole carry. The planner therefore nests the loop over steps in a loop over strips,
+//! and a single instruction after the steps of a strip adds all their products to the carry. Factors in a sequence or a
+//! trace stay in place. Other factors are copied to memory that holds them for all steps of the strip. Rows of a full
+//! buffer (mit-mot) are also copied, because later steps of the strip may overwrite them.
 
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Binary, Op};
@@ -70,7 +70,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Closes the loop over `count` strips, and adds the deferred sums to the end of each strip.
+    /// Emits the deferred sums at the end of each strip, and closes the loop over `count` strips.
     pub(super) fn close_strips(&mut self, count: usize) -> Result<()> {
         let Strip { steps, level, waiting, .. } = self.strip.take().expect(STRIP_IS_OPEN);
         for (state, sides) in waiting {
@@ -103,7 +103,7 @@ impl Planner {
     }
 
     /// Copies a value of a step to memory with one row per step of the strip, unless such a copy already exists.
-    /// Returns the row of the step.
+    /// Returns the row of the current step.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(STRIP_IS_OPEN);
         let contents = &self.emitter.contents;

@@ -1,4 +1,5 @@
-//! Views of tensors during planning: the elements of a region that belong to a tensor in each iteration.
+//! Views of tensors during planning. A view describes the elements of a region that belong to a tensor in each
+//! iteration.
 
 use std::ops::{Deref, DerefMut};
 
@@ -80,12 +81,13 @@ impl View {
         (self.with(first), self.with(others))
     }
 
-    /// Returns a view that stacks `count` tensors like this one along a new axis, with a stride of `distance` elements.
+    /// Returns a view that stacks `count` tensors with the layout of this one along a new axis 0, `distance` elements
+    /// apart.
     pub(super) fn stacked(&self, count: usize, distance: usize) -> View {
         self.with(self.layout.stacked(count, distance))
     }
 
-    /// Returns a view of `count` indices of an axis: `start`, `start + step`, and so on.
+    /// Returns a view of the elements at `count` indices of an axis: `start`, `start + step`, and so on.
     pub(super) fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> View {
         self.with(self.layout.part(axis, start, count, step))
     }
@@ -95,7 +97,7 @@ impl View {
         self.with(self.layout.reversed(axis))
     }
 
-    /// Returns a view of one index of an axis, without the axis.
+    /// Returns a view of the elements at one index of an axis, without that axis.
     pub(super) fn at(&self, axis: usize, index: usize) -> View {
         self.with(self.layout.at(axis, index))
     }
@@ -126,7 +128,7 @@ impl View {
     }
 
     /// Returns `true` if the address ranges of two different views overlap, as they do for adjacent columns of a
-    /// matrix. An instruction must not read one view and write the other.
+    /// matrix. An instruction must not read one of two such views and write the other.
     pub(super) fn interleaves(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
         self.shares_memory(other)

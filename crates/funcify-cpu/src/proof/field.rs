@@ -15,8 +15,7 @@ pub(super) const HALF: u64 = PRIME >> 1;
 /// -1/2.)
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
-/// The element that represents NaN. It is an arbitrary element, so that computations are unlikely to yield it by
-/// chance.
+/// The element that represents NaN. The element is arbitrary, so computations are unlikely to yield it by chance.
 pub(super) const NAN: u64 = 0x0b5e_97c3_21d4_6a8f;
 
 /// Returns `a + b`.
@@ -109,8 +108,8 @@ pub(super) fn of_f64(number: f64) -> u64 {
 }
 
 /// Returns the numerator and denominator of an element that is a fraction of small integers, or `None` for other
-/// elements, such as random ones. Runs Euclid's algorithm until the remainder is below the square root of half the
-/// prime, which makes the fraction unique.
+/// elements, such as random ones. Runs Euclid's algorithm until the remainder is below 2^29. The fraction is unique,
+/// because its numerator and denominator are below the square root of half the prime.
 pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
     const MAX_TERM: i64 = 1 << 29;
     let small = signed(a);

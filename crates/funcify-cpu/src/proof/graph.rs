@@ -1,8 +1,8 @@
 //! Evaluates a graph over the field, node by node, with a separate rule for each op.
 //!
 //! The evaluation does not depend on how backends run programs. Ops that only move elements use their reference
-//! implementation, on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`, and
-//! loops and switches are in `loops.rs`.
+//! implementation, on tensors of 64-bit integers that hold elements of the field. The rules for ops that compute are in
+//! `ops.rs`, and those for loops and switches are in `loops.rs`.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ pub(super) struct Grid {
     pub(super) cells: Rc<Vec<u64>>,
 }
 
-/// The reason why a graph has no value over the field.
+/// The reason why a graph cannot be evaluated over the field.
 #[derive(Clone, Debug)]
 pub(super) enum NoMeaning {
     /// An op has no rule.
@@ -155,7 +155,8 @@ impl Evaluator<'_> {
 
     fn node(&mut self, graph: &Graph, node: &Node, operands: &[Grid]) -> Meaning<Vec<Grid>> {
         use Op::{Broadcast, Concat, Pad, Reshape, Reverse, Slice, Transpose};
-        // Checks the budget before computing large values. Sizes that the node itself binds are not known yet.
+        // Check the budget before computing large values. Skip values whose sizes the node itself binds, because these
+        // sizes are not known yet.
         for value in &node.outputs {
             let shape = graph.ty(*value).shape.value(self.sizes);
             if shape.is_ok_and(|shape| shape.iter().product::<usize>() > self.left) {
@@ -206,7 +207,8 @@ impl Evaluator<'_> {
         Ok(ty.shape.value(self.sizes)?)
     }
 
-    /// Rounds a float to `dtype`, if `dtype` is narrower than the plan's element type.
+    /// Rounds a float to `dtype` if `dtype` is narrower than the plan's element type, and returns it unchanged
+    /// otherwise.
     pub(super) fn round(&self, cell: u64, dtype: DType) -> u64 {
         let is_narrower = match dtype {
             DType::F16 | DType::BF16 => true,
@@ -221,7 +223,7 @@ pub(super) fn unknown(op: &str) -> NoMeaning {
     NoMeaning::Unknown(op.to_string())
 }
 
-/// Converts an integer to `dtype`. Integers of up to 32 bits wrap around.
+/// Converts an integer to `dtype`, wrapping around if `dtype` is an integer type of up to 32 bits.
 pub(super) fn wrap(number: i64, dtype: DType) -> u64 {
     of_signed(match dtype {
         DType::U8 => i64::from(number as u8),

@@ -17,8 +17,9 @@ use crate::plan::{Instruction, Op, Plan};
 struct Event<'p> {
     place: Position,
     instruction: &'p Instruction,
-    /// The regions that the instruction read, each with the event that last wrote the cells that were read, or `None`
-    /// if no event wrote them. An instruction that wrote several of these cells is listed only once per region.
+    /// The regions that the instruction read, each with the index of the event that last wrote the cells that were
+    /// read, or `None` if no event wrote them. An instruction that wrote several of these cells is listed only once per
+    /// region.
     sources: Vec<(usize, Option<usize>)>,
 }
 
@@ -43,7 +44,7 @@ impl<'p> History<'p> {
         History { plan, known, events: Vec::new(), writers: HashMap::new(), origins: HashMap::new() }
     }
 
-    /// Records an instruction that ran, with the cells that it read and wrote.
+    /// Records an execution of an instruction, with the cells that the instruction read and wrote.
     pub(super) fn note(&mut self, instruction: &'p Instruction, place: &Position, memory: &mut Memory) {
         let reads = memory.reads.take().expect("reads are recorded while a history is kept").into_inner();
         let written = memory.journal.take().expect("writes are recorded while a history is kept");

@@ -1,8 +1,8 @@
 //! Runs a single instruction on the cells of a plan's memory, following the documentation of [`Op`].
 //!
 //! An instruction reads all operands before it writes, except for [`Op::Scatter`], which processes rows in order.
-//! Packed matrices are stored in row-major order here. Their actual layout depends on the machine, so a packed matrix
-//! may only be read by a product of the same size.
+//! Packed matrices are stored in row-major order here. Their actual layout depends on the machine, so only a product of
+//! the same size may read a packed matrix.
 
 use funcify_body::Type;
 
@@ -49,7 +49,7 @@ impl Interpreter<'_> {
         self.memory.read(source.region, source.at(row, lane))
     }
 
-    /// Runs an instruction once, in the current iteration of each loop.
+    /// Runs an instruction once, in the current iteration of each enclosing loop.
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> Done {
         let Instruction { op, rows, lanes, to, from } = instruction;
         let (rows, lanes, model) = (*rows, *lanes, self.model);

@@ -83,7 +83,7 @@ impl<'p> Interpreter<'p> {
         self
     }
 
-    /// Runs the plan.
+    /// Runs all stages of the plan, with the parts of each stage in the given order.
     pub(super) fn run(&mut self, order: PartOrder) -> Result<(), Stop> {
         let plan = self.plan;
         for (number, stage) in plan.stages.iter().enumerate() {
@@ -102,7 +102,7 @@ impl<'p> Interpreter<'p> {
         nodes.iter().enumerate().try_for_each(|(index, node)| self.run_child(index, |it| it.node(node)))
     }
 
-    /// Calls `run` at the position of child `index` of the current node.
+    /// Moves to child `index` of the current node, calls `run`, and moves back.
     fn run_child(&mut self, index: usize, run: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
         self.place.path.push(index);
         run(self)?;
@@ -215,7 +215,7 @@ impl<'p> Interpreter<'p> {
     }
 
     /// Runs a loop, and then each version of its register code on the same initial memory. Returns an error if a
-    /// version leaves other memory contents than the loop.
+    /// version leaves different memory contents than the loop.
     fn compare_with_registers(
         &mut self,
         node: &'p Node,

@@ -39,7 +39,7 @@ pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
     let is_cancelled =
         || ActiveHandles::current().check(&Place::new("check", Site::Unknown), Progress::Uncounted).is_err();
     if matches!(verdict, Verdict::Unknown(_)) && is_cancelled() {
-        // Drops the result of a cancelled proof, because a later call may finish the proof.
+        // Drop the result of a cancelled proof, because a later call may finish the proof.
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
     verdict

@@ -28,7 +28,8 @@ pub(super) struct Memory {
     pub(super) reads: Option<RefCell<Vec<Cell>>>,
 }
 
-/// An access past the end of a region. [`Plan::check`] should have rejected the plan, so this is a bug in that check.
+/// An access past the end of a region. [`Plan::check`] should have rejected the plan, so such an access reveals a bug
+/// in that check.
 #[derive(Clone, Debug)]
 pub(super) struct OutOfBounds(pub(super) Cell);
 
@@ -79,14 +80,14 @@ impl Memory {
             last.push((cell, *place));
             *place = before;
         }
-        // Keeps the last write to each cell, which comes first because changes are undone in reverse.
+        // Keep only the last write to each cell. It comes first, because changes are undone in reverse order.
         let mut seen = std::collections::HashSet::new();
         last.retain(|(cell, _)| seen.insert(*cell));
         last
     }
 }
 
-/// The start of each region of a plan, from the perspective of one part of a stage.
+/// The start of each region of a plan, as seen by one part of a stage.
 ///
 /// In a region that is split into columns, a part sees its own columns. In a region that is split into parts, it sees
 /// its own copy. If a stage has only one part, that part sees all copies, one after the other. With these starts, the

@@ -2,9 +2,9 @@
 //! module.
 //!
 //! Sums and products are computed in the field. Every other function is a symbol, usually a keyed hash of its operands.
-//! Programs rely on the actual values of some functions (comparisons, choices, rounding to integers) for small numbers.
-//! For small numbers, the symbols of these functions therefore agree with the functions themselves. Both evaluations
-//! must use the same symbol for the same function.
+//! Programs rely on the actual values of some functions (comparisons, choices, rounding to integers) for small numbers,
+//! so the symbols of these functions agree with the functions themselves for small numbers. Both evaluations must use
+//! the same symbol for the same function.
 
 use funcify_core::DType;
 
@@ -25,15 +25,15 @@ pub(super) struct Model {
     rounding: Rounding,
 }
 
-/// The symbols of functions that are not kernels, in this order: division by zero, rounding to an integer, rounding to
-/// a narrower type, inputs, and elements that no program computes.
+/// The symbols that do not represent kernels, in this order: division by zero, rounding to an integer, rounding to a
+/// narrower type, inputs, and elements that no program computes.
 const DIVISION_BY_ZERO: u64 = 1000;
 const WHOLE: u64 = 1002;
 const ROUNDED: u64 = 1003;
 const INPUTS: u64 = 1004;
 const UNCOMPUTED: u64 = 1005;
 
-/// The number of low bits that mark an element as a number of a narrower type.
+/// The number of low bits that mark an element as a number of a float type narrower than f64.
 const TAG_BITS: u32 = 8;
 
 impl Model {
@@ -53,7 +53,7 @@ impl Model {
         if random > HALF { neg(number) } else { number }
     }
 
-    /// Returns an element that no program computes.
+    /// Returns a random element that no program computes, and that differs for each `number`.
     pub(super) fn uncomputed_element(self, number: u64) -> u64 {
         self.symbol(UNCOMPUTED, number)
     }
@@ -231,7 +231,7 @@ impl Model {
     }
 }
 
-/// Returns a sort key for numbers. The keys of the infinities are the lowest and the highest.
+/// Returns the key by which numbers are ordered. -inf has the lowest key, and +inf the highest.
 fn rank(x: u64) -> i64 {
     match x {
         INFINITY => i64::MAX,

@@ -143,7 +143,8 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells.into_iter().map(|cell| self.result(cell, of)).collect()))
     }
 
-    /// Returns the index of the first maximum along an axis, or of the first NaN if there is one.
+    /// Returns the index of the first maximum along `axis`, for each index of the other axes. NaN counts as the
+    /// maximum.
     fn largest(&mut self, axis: usize, x: &Grid) -> Meaning<Grid> {
         let mut shape = x.shape.clone();
         let count = shape.remove(axis);
@@ -295,8 +296,8 @@ fn binary_symbol(op: ops::Binary) -> Option<Binary> {
     }
 }
 
-/// Multiplies two integers. A product of `u32` values can exceed the modulus of the field, but only its low 32 bits are
-/// needed.
+/// Multiplies two integers. A product of `u32` values can exceed the modulus of the field, so it is computed as a
+/// 64-bit integer, and only its low 32 bits are kept.
 fn integer_product(x: u64, y: u64, of: DType) -> u64 {
     if of == DType::U32 { wrap(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
 }

@@ -17,7 +17,7 @@ use crate::plan::{Instruction, Node, Op, Plan, Region};
 use crate::run::Element;
 use funcify_body::machine::Machine;
 
-/// All versions of a loop's register code.
+/// The register code of a loop, in one version for each register width that is checked.
 pub(super) type Lowered = Rc<[FieldCode]>;
 
 /// A function that returns the register code of a loop, for each register width that is checked.
@@ -56,8 +56,8 @@ impl<'p> Registers<'p> {
         Registers { regions: &plan.regions, machine, codes: codes::<T> }
     }
 
-    /// Returns all versions of a loop's register code, or an empty list if the loop cannot be lowered. `times` holds
-    /// the trip counts of the enclosing loops and of this loop, outermost first.
+    /// Returns the register code of a loop for each register width that is checked, or an empty list if the loop cannot
+    /// be lowered. `times` holds the trip counts of the enclosing loops and of this loop, outermost first.
     pub(super) fn lower(&self, node: &Node, times: &[usize]) -> Lowered {
         let planned = PlannedLoop::of(node, times);
         planned.map_or_else(Vec::new, |planned| (self.codes)(self.regions, &planned, self.machine)).into()
@@ -85,7 +85,7 @@ impl FieldCode {
     }
 
     /// Runs the register code for at most `most` iterations of the loop. `outer` holds the counters of the enclosing
-    /// loops.
+    /// loops, and `left` the remaining budget of operations.
     pub(super) fn run(
         &self,
         model: Model,

@@ -16,7 +16,7 @@ use super::verdict::Verdict;
 /// `None` if the plan rejects the inputs.
 pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> + 'r;
 
-/// The number of runs, on different random inputs, whose results must be correct.
+/// The number of correct runs, on different random inputs, after which the validation stops.
 const RUNS: usize = 2;
 
 /// The time limit for a run of the plan or of the reference evaluator. A limit is necessary, because a loop might not
@@ -63,7 +63,8 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
     if runs > 0 { Verdict::Validated } else { Verdict::Unknown(reason) }
 }
 
-/// Returns random inputs, or `None` if they would be too large.
+/// Returns random inputs, or `None` if a size is unknown or the inputs would be too large. Floats differ from `middle`
+/// by at most `reach`.
 fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option<Vec<HostTensor>> {
     let mut all = 0;
     let input = |index: usize| {
@@ -104,7 +105,8 @@ fn reference(subject: &Subject<'_>, inputs: &[HostTensor]) -> Option<Vec<HostTen
     Some(graph.outputs().iter().map(|output| values[&output.value].clone()).collect())
 }
 
-/// Returns `true` if the results change by less than a tenth of the tolerance when the last bits of the inputs change.
+/// Returns `true` if the results of the reference evaluator change by at most a tenth of the tolerance when the last
+/// bits of the float inputs change.
 fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTensor]) -> bool {
     let moved = |input: &HostTensor| {
         let dtype = input.dtype();
@@ -128,9 +130,9 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
     results.is_some_and(|results| difference(expected, &results, 0.1).is_none())
 }
 
-/// Finds the first element whose error exceeds `factor` times the tolerance. Returns the index of its output, and the
-/// index of the element within that output, or `None` if there is no such element. Skips outputs whose shapes differ:
-/// for a loop that ended early, the plan also returns rows for steps that did not run.
+/// Finds the first element whose error exceeds `factor` times the tolerance. Returns the index of the output that
+/// contains it, and its index within that output, or `None` if all elements are within the tolerance. Skips outputs
+/// whose shapes differ: for a loop that ended early, the plan also returns rows for steps that did not run.
 fn difference(expected: &[HostTensor], found: &[HostTensor], factor: f64) -> Option<(usize, usize)> {
     expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
         if expected.shape() != found.shape() {

@@ -34,7 +34,7 @@ pub(crate) struct Subject<'a> {
     /// The element type of the plan.
     pub(crate) dtype: DType,
     pub(crate) constants: &'a [HostTensor],
-    /// `true` if the plan has an additional output that is nonzero if the results are invalid.
+    /// `true` if the plan has a rejection flag: an additional output that is nonzero if the results are invalid.
     pub(crate) refuses: bool,
     /// The machine that the plan will run on.
     pub(crate) machine: Machine,
@@ -43,8 +43,8 @@ pub(crate) struct Subject<'a> {
 /// The maximum number of seeds in a proof. Each seed determines random inputs and a random interpretation of functions.
 const SEEDS: u64 = 2;
 
-/// The number of operations after which no further seed is tried, so that debug builds stay fast enough. Each seed runs
-/// the parts in another order, so a plan that needs fewer operations is checked in both orders.
+/// The number of operations after which no further seed is tried, so that debug builds stay fast enough. The two seeds
+/// run the parts in opposite orders, so a plan that needs fewer operations is checked in both orders.
 const SUFFICIENT_OPERATIONS: usize = 100_000;
 
 /// The outcome of comparing the plan with the graph for one seed.
@@ -56,7 +56,7 @@ enum Evidence {
     Differs(usize, usize),
 }
 
-/// The reason why a seed has no outcome.
+/// The reason why the plan could not be compared with the graph for a seed.
 enum SeedError {
     Graph(NoMeaning),
     Plan(Stop),
@@ -148,7 +148,7 @@ impl Subject<'_> {
     }
 
     /// Evaluates the graph. Returns its outputs and all sizes, including those that were bound during the evaluation.
-    /// If `known` is given, also returns this set with the computed elements added.
+    /// If the set `known` is given, also returns it with all computed elements added.
     fn meaning(
         &self,
         model: Model,
@@ -253,7 +253,7 @@ impl Subject<'_> {
         Err(unknown("a size that depends on values"))
     }
 
-    /// Runs the plan again, and describes the instruction that computed the wrong value.
+    /// Runs the plan again, and describes the instruction that computed the wrong element `at` of an output.
     fn diagnose(&self, seed: u64, rounding: Rounding, output: usize, at: usize) -> String {
         let wrong = format!("output {output} (`{}`) is wrong at element {at}", self.graph.outputs()[output].name);
         let model = Model::new(seed, rounding);

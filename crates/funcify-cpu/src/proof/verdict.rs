@@ -40,12 +40,12 @@ pub struct ProofCounts {
     pub up_to_rounding: u64,
     /// The number of plans that have no proof, but returned the right results in test runs.
     pub validated: u64,
-    /// The number of validated plans in which the reference evaluator computes some of the ops, which rules out a
-    /// proof.
+    /// The number of validated plans in which a kernel or the reference evaluator computes some ops as a whole, which
+    /// rules out a proof.
     pub with_evaluated_ops: u64,
     /// The number of plans that could not be checked.
     pub unchecked: u64,
-    /// The number of wrong plans.
+    /// The number of plans that compute other values than their graphs.
     pub failed: u64,
 }
 
@@ -55,8 +55,8 @@ static COUNTS: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
 static REASONS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 impl Verdict {
-    /// Adds this result to the statistics. `is_evaluated` is `true` if the reference evaluator computes some of the
-    /// plan's ops.
+    /// Adds this result to the statistics. `is_evaluated` is `true` if a kernel or the reference evaluator computes
+    /// some of the plan's ops as a whole.
     pub(super) fn count(&self, is_evaluated: bool) {
         let index = match self {
             Verdict::Proved => 0,

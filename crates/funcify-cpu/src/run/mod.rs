@@ -26,7 +26,7 @@ use program::{Estimate, Prepared, Stop};
 type Regions<'a, T> = SmallVec<[UnsplitView<'a, T>; 32]>;
 /// The regions as one part sees them.
 type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
-/// The caller's slices for the outputs. Each slice is empty once a region has taken it.
+/// The caller's slices for the outputs. When a region takes its slice, an empty slice is left in the list.
 type Outputs<'a, T> = SmallVec<[&'a mut [T]; 8]>;
 
 /// A checked plan, together with its scratch memory.
@@ -39,7 +39,7 @@ pub struct Executor<T> {
     bytes: Arena<u8>,
 }
 
-/// An input of a plan.
+/// The caller's slice for an input of a plan.
 #[derive(Debug)]
 pub enum Slice<'a, T> {
     /// Floats.
@@ -48,7 +48,7 @@ pub enum Slice<'a, T> {
     Bytes(&'a [u8]),
 }
 
-/// An output of a plan.
+/// The caller's slice for an output of a plan.
 #[derive(Debug)]
 pub enum SliceMut<'a, T> {
     /// Floats.
@@ -58,7 +58,8 @@ pub enum SliceMut<'a, T> {
 }
 
 impl<T> Slice<'_, T> {
-    /// Returns the number of elements of type `ty`, or `None` if the elements have another type.
+    /// Returns the length of the slice in elements of type `ty`, or `None` if `ty` is a float type and the slice
+    /// contains integers, or vice versa.
     fn elements(&self, ty: Type) -> Option<usize> {
         match (self, ty) {
             (Slice::Float(floats), Type::Float) => Some(floats.len()),
@@ -86,7 +87,7 @@ pub(crate) struct Programs<T> {
     machine: Machine,
 }
 
-/// The error for a slice whose length does not match its region.
+/// The error for a slice that is missing, or whose length or element type does not match its region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallError {
     /// The input or output, with its index.
@@ -166,7 +167,7 @@ impl<T: Element> Executor<T> {
         self.call_typed(&inputs, &mut outputs, stop)
     }
 
-    /// Runs the plan on slices of any type, like [`call_until`](Executor::call_until).
+    /// Runs the plan like [`call_until`](Executor::call_until), on slices of floats and of integers.
     pub fn call_typed(
         &mut self,
         inputs: &[Slice<'_, T>],
@@ -257,7 +258,7 @@ mod sealed {
     sealed!(f32, f64);
 }
 
-/// Appends to `views` the views of all regions, for a stage with a single part. Returning a new list would require a
+/// Appends the views of all regions to `views`, for a stage with a single part. Filling the caller's list avoids a
 /// copy. If `is_float` is set, the views of integer regions are empty. Otherwise, the views of float regions are empty.
 fn push_views<'a, T, E>(
     plan: &Plan,
@@ -332,8 +333,8 @@ fn bytes_of<'a, T>(slice: &Slice<'a, T>) -> &'a [u8] {
     }
 }
 
-/// Reborrows the outputs as a list of floats and a list of integers. Both lists have an entry for each output, which is
-/// empty if the output has the other type.
+/// Reborrows the outputs as a list of float slices and a list of byte slices. Both lists have an entry for each output,
+/// which is empty if the output has the other type.
 fn reborrow_outputs<'a, T>(outputs: &'a mut [SliceMut<'_, T>]) -> (Outputs<'a, T>, Outputs<'a, u8>) {
     let (mut floats, mut integers): (Outputs<'a, T>, Outputs<'a, u8>) = Default::default();
     for output in outputs {

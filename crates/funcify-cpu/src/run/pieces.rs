@@ -2,7 +2,7 @@
 //! the number of threads does not affect the results.
 //!
 //! Waking a sleeping thread takes longer than running most bodies. Therefore, the other threads of the pool spin while
-//! a program with such bodies runs ([`with_helpers`]).
+//! a program with divided bodies runs ([`with_helpers`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::views::{Range, View};
 
 /// The minimum estimated time of a piece, in nanoseconds.
 const MIN_NS_PER_PIECE: f64 = 5_000.0;
-/// The estimated time, in nanoseconds, that the bodies in pieces must exceed for a program to run on the thread pool.
-/// Handing a program over to the pool takes about 20 microseconds, and spinning threads slow down other threads.
+/// The minimum estimated time, in nanoseconds, that a program must spend in divided bodies in order to run on the
+/// thread pool. Handing a program over to the pool takes about 20 microseconds, and spinning threads slow down other
+/// threads.
 const MIN_NS_FOR_POOL: f64 = 400_000.0;
-/// The share of a program's estimated time that the bodies in pieces must exceed for the program to run on the thread
+/// The minimum share of its estimated time that a program must spend in divided bodies in order to run on the thread
 /// pool.
 const MIN_SHARE_FOR_POOL: f64 = 0.25;
 /// The maximum number of pieces.
 const MAX_PIECES: usize = 16;
 /// The estimated time of an op per lane, in nanoseconds.
 const NS_PER_OP: f64 = 0.1;
-/// The estimated time of a function of one float per lane, in nanoseconds.
+/// The estimated time of a unary function of floats per lane, in nanoseconds.
 const NS_PER_FUNCTION: f64 = 0.5;
-/// If a body has only one axis, the number of lanes of a piece is a multiple of this number, so that a piece fills
-/// whole cache lines.
+/// The number of lanes that fill whole cache lines. A body with only one axis is divided at multiples of this number.
 const LANES_PER_LINE: usize = 64;
 /// The number of unsuccessful attempts to find work after which an idle thread yields to other threads.
 const MAX_SPINS: u32 = 2_000;
@@ -93,13 +93,14 @@ pub(super) struct Places<'p> {
 }
 
 impl Pieces {
-    /// Divides a body along its outermost axis. Returns `None` if the body is too small.
+    /// Divides a body along its outermost axis. Returns `None` if the body is too small, or if the thread pool has only
+    /// one thread.
     pub(super) fn of(fused: &Fused) -> Option<Self> {
         let pieces = (nanoseconds(fused) / MIN_NS_PER_PIECE) as usize;
         let size = *fused.sizes().first()?;
         let unit = if fused.sizes().len() == 1 { LANES_PER_LINE } else { 1 };
-        // Creates at most one piece per thread, so that the cache of a thread is likely to hold the data that the
-        // thread wrote earlier.
+        // Create at most one piece per thread, so that the cache of a thread is likely to hold the data that the thread
+        // wrote earlier.
         let pieces = pieces.min(rayon::current_num_threads()).min(MAX_PIECES).min(size / unit);
         if pieces < 2 {
             return None;
@@ -112,7 +113,8 @@ impl Pieces {
         Some(Pieces((0..pieces).map(piece).collect()))
     }
 
-    /// Runs all pieces. Returns `false`, without running anything, if they would access the same memory.
+    /// Runs all pieces. Returns `false`, without running any of them, if the pieces cannot borrow their memory
+    /// separately.
     pub(super) fn run<T: MathTable + Item, S: Simd>(
         &self,
         simd: S,
@@ -136,7 +138,7 @@ impl Pieces {
     }
 
     /// Borrows the memory of the streams in regions of floats if `are_floats` is set, and in regions of integers
-    /// otherwise. Returns `false` if the pieces would access the same memory.
+    /// otherwise. Returns `false` if the pieces cannot borrow their memory separately.
     fn borrow<'m, E: Pod>(
         &self,
         views: &'m mut [View<'_, E>],
@@ -171,7 +173,7 @@ impl Pieces {
             if stored.windows(2).any(|pair| pair[0].end > pair[1].start) {
                 return false;
             }
-            // Cuts the region at each stored range. All pieces may read the gaps between these ranges.
+            // Cut the region at each stored range. All pieces may read the gaps between these ranges.
             let mut gaps: SmallVec<[(usize, &'m [E]); 32]> = SmallVec::new();
             match view {
                 View::Read(data) if stored.is_empty() => gaps.push((0, data)),
@@ -238,7 +240,7 @@ pub(super) fn are_threads_at_hand() -> bool {
 pub(super) fn with_helpers(run: impl FnOnce() + Send) {
     let is_done = AtomicBool::new(false);
     let program = || {
-        // Also ends the helpers if the program panics.
+        // End the helpers even if the program panics.
         let _end = EndOnDrop(&is_done);
         run();
     };

@@ -26,13 +26,13 @@ pub(crate) type Prepared<T> = Vec<Run<T>>;
 pub(crate) enum Run<T> {
     /// An innermost loop.
     Body(usize, Body<T>),
-    /// A loop that contains other nodes.
+    /// A loop that runs its nodes one after the other.
     Nest(usize, Vec<Run<T>>),
     /// A loop that ends when a condition is false.
     While(Box<While<T>>),
     /// A choice between two programs.
     Choice(Start, Box<[Prepared<T>; 2]>),
-    /// A node that works on integers, or a fused body.
+    /// A fused body, an op that is computed as a whole, or an instruction on integers.
     Typed(Box<Typed>),
 }
 
@@ -102,14 +102,15 @@ fn condition(setting: &Setting<'_>, holds: &Operand) -> Start {
     Start::of(&setting.layouts, holds, 1, 0)
 }
 
-/// The assumed number of iterations of a loop that a condition ends, unless the bound of the loop is smaller.
+/// The assumed number of iterations of a loop that ends when a condition is false, unless the bound of the loop is
+/// smaller.
 const ASSUMED_ITERATIONS: usize = 16;
 
 /// The estimated run time of a program, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Estimate {
     pub(crate) all: f64,
-    /// The time of the nodes that may run on several threads.
+    /// The run time of the nodes that may run on several threads.
     pub(crate) on_threads: f64,
 }
 
@@ -199,7 +200,7 @@ struct Runner<'p, 'a, T, S> {
 }
 
 impl<T: MathTable + Item, S: Simd> Runner<'_, '_, T, S> {
-    /// Runs all nodes inside `level` loops. `counters` holds the current iteration of each of these loops.
+    /// Runs nodes that are nested in `level` loops. `counters` holds the current iteration of each of these loops.
     fn run_all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
         for run in runs {
             if self.stop_timer.is_stopped {
@@ -256,7 +257,7 @@ impl<T: MathTable + Item, S: Simd> Runner<'_, '_, T, S> {
         }
     }
 
-    /// Runs an innermost loop.
+    /// Runs an innermost loop, and calls [`Stop`] when the timer requires it.
     fn run_body(&mut self, body: &Body<T>, times: usize, counters: [isize; DEPTH], level: usize) {
         let nanoseconds = body.nanoseconds();
         let (stop_timer, mut left, mut ran) = (&mut self.stop_timer, times, 0);

@@ -1,5 +1,4 @@
-//! Runs nodes that work on integers: fused bodies, ops that are computed as a whole, and instructions that move or fold
-//! integers.
+//! Runs fused bodies, ops that are computed as a whole, and instructions that move or fold integers.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ const NS_PER_LANE: f64 = 1.0;
 /// The estimated time of an op in the reference evaluator per element, in nanoseconds.
 const NS_PER_EVALUATION: f64 = 50.0;
 
-/// A node that works on integers, in executable form.
+/// A fused body, an op that is computed as a whole, or an instruction on integers, in executable form.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
     kind: Kind,
@@ -36,20 +35,20 @@ pub(crate) struct Typed {
     starts: SmallVec<[Start; 4]>,
     /// The type of each operand's elements.
     types: SmallVec<[Type; 4]>,
-    /// The estimated run time.
+    /// The estimated run time, in nanoseconds.
     pub(crate) nanoseconds: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
     Instruction(Instruction),
-    /// A body, and its pieces if it may run on several threads.
+    /// A fused body, and its pieces if it may run on several threads.
     Fused(Arc<Fused>, Option<Arc<Pieces>>),
     Evaluation(Evaluation),
 }
 
 impl Typed {
-    /// Prepares an instruction.
+    /// Converts an instruction to executable form.
     pub(crate) fn instruction<T: Float>(setting: &Setting<'_>, instruction: &Instruction) -> Self {
         let spans = instruction.spans::<T>().expect("the plan was checked: every operand has a span");
         let operands = || std::iter::once(&instruction.to).chain(&instruction.from);
@@ -62,7 +61,7 @@ impl Typed {
         }
     }
 
-    /// Prepares a fused body.
+    /// Converts a fused body to executable form, and divides a large body into pieces if the stage has a single part.
     pub(crate) fn fused(setting: &Setting<'_>, FusedNode { fused, streams }: &FusedNode) -> Self {
         let start = |(stream, operand)| Start::of(&setting.layouts, operand, fused.span(stream), 0);
         let ops = fused.body().nodes().len() as f64;
@@ -75,7 +74,7 @@ impl Typed {
         }
     }
 
-    /// Prepares an op that is computed as a whole.
+    /// Converts an op that is computed as a whole to executable form.
     pub(crate) fn evaluation(setting: &Setting<'_>, evaluation: &Evaluation) -> Self {
         let operands = || evaluation.inputs.iter().chain(&evaluation.outputs);
         let elements =
@@ -93,7 +92,7 @@ impl Typed {
         }
     }
 
-    /// Returns the estimated run time.
+    /// Returns the estimated run time, and how much of it may run on several threads.
     pub(crate) fn estimate(&self) -> Estimate {
         match &self.kind {
             Kind::Fused(fused, None) => Estimate { all: pieces::nanoseconds(fused), on_threads: 0.0 },
@@ -105,7 +104,7 @@ impl Typed {
         }
     }
 
-    /// Runs the node in the current iteration of each loop.
+    /// Runs the node in the current iteration of each enclosing loop.
     pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
         &self,
         simd: S,
@@ -301,7 +300,7 @@ fn run_instruction<T: MathTable + Item>(
     types: &[Type],
 ) {
     let float = size_of::<T>();
-    // The data is moved between regions of the same type. Only the index may have a different type.
+    // All operands have the type of the destination, except that the index may have another type.
     let last = ranges.len() - 1;
     let of_index = matches!(instruction.op, Op::Take { .. } | Op::Put { .. } | Op::Scatter { .. }).then_some(last);
     if types[0] == Type::Float {
@@ -409,7 +408,7 @@ fn fold_lanes<I: Integer>(instruction: &Instruction, fold: Fold, to: &mut [I], x
     }
 }
 
-/// Computes running sums, products, maxima or minima of rows.
+/// Computes running sums, products, maxima or minima of rows, from the last row to the first if `down` is set.
 fn recur<I: Integer>(instruction: &Instruction, fold: Fold, down: bool, to: &mut [I], initial: &[I], x: &[I]) {
     let Instruction { rows, lanes, to: target, from, .. } = instruction;
     let lane_of = |operand: usize, lane: usize| if from[operand].across == Across::Lanes { lane } else { 0 };

@@ -32,7 +32,7 @@ pub(crate) enum UnsplitView<'a, T> {
     #[default]
     None,
     /// Read-only elements, beginning at the first column of the first part, and the number of columns per index of the
-    /// stage's parallel axis.
+    /// stage's parallel axis. The number is 0 if every part reads all elements.
     Read(&'a [T], usize),
     /// Writable elements, and the number of columns per index of the stage's parallel axis.
     Columns(ArrayViewMut2<'a, T>, usize),
@@ -127,7 +127,7 @@ pub(crate) struct Columns<'v, T> {
     after: ArrayViewMut2<'v, T>,
 }
 
-/// All elements except those being written.
+/// All elements of all regions, except those being written.
 pub(crate) struct Unwritten<'v, 'a, T> {
     below: &'v [View<'a, T>],
     above: &'v [View<'a, T>],
@@ -173,7 +173,8 @@ impl<'v, T> Unwritten<'v, '_, T> {
         }
     }
 
-    /// Returns a range as the operand of an elementwise kernel.
+    /// Returns a range of a region as an operand of an elementwise kernel, or [`Source::Same`] if this range is being
+    /// written. If `element` is set, each row has only one element, which is broadcast to all lanes.
     #[inline(always)]
     pub(crate) fn source(&self, region: usize, range: Range, stride: usize, element: bool) -> Source<'v, T> {
         match self.read(region, range) {

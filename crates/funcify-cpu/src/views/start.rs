@@ -56,7 +56,7 @@ impl Layout {
     }
 }
 
-/// The location of an operand in the first iteration of every loop.
+/// The location of an operand in the first iteration of all enclosing loops, and its strides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) region: usize,
@@ -88,12 +88,12 @@ impl Start {
         Start::of(layouts, &Operand { steps, ..Operand::of(region).at(unit).offset(offset) }, span, 0)
     }
 
-    /// Returns the cursor in the first iteration of the loop at `level`. `counters` holds the
-    /// counters of the enclosing loops.
+    /// Returns the cursor of the operand in the first iteration of the loop at `level`. `counters` holds the counters
+    /// of the enclosing loops.
     pub(crate) fn inside(&self, counters: &[isize; DEPTH], level: usize) -> Cursor {
         let moved: isize = counters.iter().zip(&self.moves).take(level).map(|(counter, step)| counter * step).sum();
         let range = Range { at: self.range.at.wrapping_add_signed(moved), ..self.range };
-        // At the maximum depth, there is no further loop.
+        // At the maximum depth, the operand is not inside another loop.
         let step = if level < DEPTH { self.moves[level] } else { 0 };
         Cursor { range, step, block: self.block }
     }

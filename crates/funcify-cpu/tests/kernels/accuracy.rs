@@ -101,7 +101,7 @@ fn sines_and_cosines() {
     let intervals = [[-0.8, 0.8], [-7.0, 7.0], [-1400.0, 1400.0], [1499.0, 1501.0], [-1e6, 1e6], [1e-30, 1e-29]];
     bounded(Unary::Sin, f64::sin, [2.5, 2.0], &intervals);
     bounded(Unary::Cos, f64::cos, [2.5, 2.0], &intervals);
-    // Near a zero, sin(x) is about as large as the distance from x to the zero, so an error in the argument reduction
+    // Near a zero of the sine, |sin(x)| is about the distance from x to the zero, so an error in the argument reduction
     // becomes a large relative error.
     for quadrant in 1..900 {
         let near = f64::from(quadrant) * std::f64::consts::FRAC_PI_2;
@@ -186,8 +186,8 @@ fn cube_roots() {
     assert!(worst::<f64>(Unary::Cbrt, f64::cbrt, &[[1e-320, 1e-308], [1e300, 1.7e308]]) <= 1.0);
 }
 
-/// Returns the inverse error function of `x`. Improves the reference value, which is off by up to 7 units in the last
-/// place, with a Newton step.
+/// Returns the inverse error function of `x`. Uses a Newton step to refine the reference value, which is off by up to 7
+/// units in the last place.
 fn erf_inv(x: f64) -> f64 {
     let y = special::erf_inv(x);
     let slope = std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp();
@@ -246,7 +246,7 @@ fn powers() {
     assert!(worst_of_two::<f32>(Binary::Pow, f64::powf, &rectangles) <= 1.5);
     assert!(worst_of_two::<f64>(Binary::Pow, f64::powf, &rectangles) <= 1.0);
     assert!(worst_of_two::<f64>(Binary::Pow, f64::powf, &[[0.5, 2.0, -1100.0, 1100.0], [0.0, 1e300, 0.9, 1.1]]) <= 1.0);
-    // Raises negative numbers to integer powers.
+    // Raise negative numbers to integer powers.
     for machine in Machine::all() {
         let x: Vec<f32> = numbers(1000, -9.0, -0.1, 3);
         for power in -30..30 {

@@ -128,7 +128,7 @@ fn fold(kind: Fold, start: Option<f64>, terms: impl Iterator<Item = f64>) -> f64
 
 #[test]
 fn folds_of_rows_and_of_lanes() {
-    // Tests few rows, and enough rows for several accumulators.
+    // Test few rows, and enough rows for several accumulators.
     [5, 67].into_iter().for_each(folds_of);
 }
 
@@ -158,8 +158,8 @@ fn folds_of(height: usize) {
                     (0..2 * height).map(|i| if i % 2 == 0 { of_lanes(i / 2) } else { 1.5 }).collect();
                 near(&elements, &expected, &what);
             }
-            // Tests sums of products whose second operand has, in each row, one element per lane or a single element
-            // that is broadcast to all lanes.
+            // Test sums of products. Each row of the second operand has one element per lane, or a single element that
+            // is broadcast to all lanes.
             for element in [false, true] {
                 let what =
                     format!("sum of products, {height} rows, {lanes} lanes, elements {element} on {}", machine.name());
@@ -200,7 +200,7 @@ fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let z = output(&mut plan, 1, m * n).rows(n);
     let sum = output(&mut plan, 2, k * n).rows(n);
     let packed = Operand::of(plan.shared(packed_len::<T>(k, n)));
-    // Interprets the data of the right operand as a column-major matrix with k rows and n columns.
+    // Interpret the data of the right operand as a column-major matrix with k rows and n columns.
     let packed_transposed = Operand::of(plan.shared(packed_len::<T>(k, n)));
     let product = |inner: Vec<usize>, init, then| Op::Product { inner, init, then };
     plan.once(vec![

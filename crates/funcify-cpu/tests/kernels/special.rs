@@ -15,7 +15,7 @@ fn same(found: f64, expected: f64) -> bool {
     found == expected && found.is_sign_negative() == expected.is_sign_negative() || found.is_nan() && expected.is_nan()
 }
 
-/// Asserts op(x) = y for all pairs, in all lanes of a vector and in a tail.
+/// Asserts that op(x) = y for all pairs, in all lanes of a vector and in a tail.
 fn table(op: Unary, pairs: &[(f64, f64)]) {
     fn check<T: Element>(op: Unary, pairs: &[(f64, f64)]) {
         for machine in Machine::all() {

@@ -43,7 +43,7 @@ pub fn lstm(sizes: Sizes) -> Workload {
     let zeros = Op::Fill(0.0).over(shape, c, &[]);
     let with_product = |first: Node, z, y| std::iter::once(first).chain(gated(z, y)).collect::<Vec<_>>();
     let program = if hoists {
-        // Computes x · W for a whole strip of steps. Each step then adds h · U.
+        // Compute x · W for a whole strip of steps at once. Each step then adds h · U.
         let both = |at: Operand| at.step(0, strip as isize).step(1, 1);
         let strip_product = |x| product(vec![width]).over([strip * rows, gates], z, &[bias, x, packed_w]);
         let step = |z, before: Operand, y| {

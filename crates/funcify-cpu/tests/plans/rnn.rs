@@ -75,7 +75,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
         let step = both.over([rows, width], to, &[bias, x, packed_w, before, packed_u]);
         return vec![first, repeat(steps - 1, vec![step])];
     }
-    // With few rows per step, x · W is computed for a whole strip of steps as one matrix product.
+    // With few rows per step, compute x · W for a whole strip of steps as one matrix product.
     let hoisted = Op::Product { inner: vec![width], init: true, then: None };
     let product = Op::Product { inner: vec![width], init: true, then };
     let step = |y, before: Operand| product.clone().over([rows, width], y, &[y, before, packed_u]);
@@ -134,7 +134,7 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
     let [dw, du, db] = sums.map(Operand::of);
     let (dw, du) = (dw.rows(width), du.rows(width));
 
-    // Moves an operand to the current step of the current strip. Strips and steps run in reverse.
+    // `down` moves an operand to the current step of the current strip. Strips and steps run in reverse.
     let down = |at: Operand| at.step(0, -(strip as isize)).step(1, -1);
     let product = Op::Product { inner: vec![width], init: false, then: None };
     let step = |y: Operand, buffer: Operand| {
@@ -144,8 +144,8 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
             product.clone().over([rows, width], carry, &[buffer, packed_transposed]),
         ]
     };
-    // Computes the weight gradients of a strip. The state before the strip's first step is in the previous strip, or is
-    // the initial state.
+    // `sink` adds the products of `blocks` steps to a weight gradient. For `du`, the state before the strip's first
+    // step is in the previous strip, or is the initial state.
     let sink = |blocks, to, left, right| {
         Op::Sink { blocks, block_rows: rows, block_steps: [1, 1] }.over([width, width], to, &[left, right])
     };

@@ -5,7 +5,8 @@ use funcify_cpu::plan::{Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, numbers};
 
-/// Builds the plan of a running sum of `width` lanes, in parts of `tile` lanes. The carry is read from the trace.
+/// Builds the plan of a running sum of `width` lanes, in parts of `tile` lanes. Each step reads the previous sum from
+/// the trace.
 pub fn running_sum(steps: usize, width: usize, tile: usize) -> Workload {
     let mut plan = Plan::default();
     let x = Operand::of(plan.region(Storage::Input(0), steps, width, Split::Columns(1)));

@@ -1,6 +1,6 @@
-//! Turns loops that are affine in their states into associative scans: `h[t] = a[t] * h[t-1] + b[t]` (Blelloch,
-//! Prefix Sums and Their Applications, 1990, §1.4; Martin, Cundy, Parallelizing Linear Recurrent Neural Nets Over
-//! Sequence Length, 2018; S5).
+//! Turns loops whose steps are affine in the states, such as `h[t] = a[t] * h[t-1] + b[t]`, into associative scans
+//! (Blelloch, Prefix Sums and Their Applications, 1990, §1.4; Martin, Cundy, Parallelizing Linear Recurrent Neural Nets
+//! Over Sequence Length, 2018; S5).
 //!
 //! The maps of two successive steps compose to another affine map, with factor `a2 a1` and addend `a2 b1 + b2`. An
 //! associative scan of logarithmic depth over the initial value and the maps of the steps therefore computes all
@@ -266,7 +266,7 @@ impl Maps {
         Some(Maps { row: body.ty(states.first()?.before).clone(), steps: steps.clone(), sums })
     }
 
-    /// Computes the values of each state in all steps, including the initial value, as rows.
+    /// Computes a tensor for each state, whose rows are the initial value and the values after all steps.
     fn run(&self, scan: &Scan, states: &[State], starts: Vec<Value>) -> Vec<Value> {
         let count = states.len();
         let rows = |term: Term| term.rows(&self.row, &self.steps);
@@ -304,7 +304,7 @@ fn depends_on_states(body: &Graph, states: &[State]) -> Vec<bool> {
 }
 
 /// Returns the result of a node as an affine combination of the states, or `None` if the result is not affine. `rows`
-/// returns the rows of values that depend on no state.
+/// returns the rows of a value that depends on no state, or `None` for any other value.
 fn sum_of(node: &Node, sums: &[Option<Sum>], rows: impl Fn(ValueId) -> Option<Value>) -> Option<Sum> {
     let sum = |operand: usize| sums[node.inputs[operand].index()].as_ref();
     let each = |sum: &Sum, f: &dyn Fn(Term) -> Term| sum.iter().map(|term| f(*term)).collect::<Sum>();

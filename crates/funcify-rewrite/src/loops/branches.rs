@@ -4,10 +4,10 @@
 //! The rule saves work if the loop runs the branch more than once, and costs one extra evaluation if the branch never
 //! runs.
 //!
-//! Precondition: the moved ops cannot fail, because the branch might never run. They use only operands of the switch
-//! that depend only on invariants, and no size that a step of the loop binds. The loop is not truncated. The switch has
-//! at least two branches; otherwise it is a checkpoint. The moved values take no more memory than the branch's
-//! operands.
+//! Precondition: the moved ops must not be able to fail, because the branch might never run. They use only invariant
+//! operands of the switch, and no size that a step of the loop binds. The loop is not truncated. The switch has at
+//! least two branches; otherwise it is a checkpoint. The moved values take at most
+//! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times the memory of the branch's parameters, or 64 KiB.
 
 use funcify_core::ops::Switch;
 
@@ -51,8 +51,8 @@ struct Work<'a> {
     values: Vec<ValueId>,
 }
 
-/// Returns the work in the branches of a body's switches that can be moved out of the loop. The inputs of the body from
-/// index `first` on are invariants. `own` lists the sizes that the loop itself binds.
+/// Returns the work that can be moved out of the branches of a body's switches, and so out of the loop. From index
+/// `first` on, the inputs of the body are invariants. `own` lists the sizes that the loop itself binds.
 fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
     let is_choice = |op: &Op| matches!(op, Op::Switch(switch) if switch.branches.len() > 1);
     let mut all = Vec::new();

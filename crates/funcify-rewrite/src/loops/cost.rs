@@ -7,14 +7,13 @@ use funcify_core::types::{Replacements, TensorType};
 
 use super::*;
 
-/// The limit on the memory for products, and for sums over steps, as a multiple of the bytes that a loop reads and
-/// writes.
+/// The limit on the memory that a rule may add, as a multiple of the bytes that a loop reads and writes.
 pub(super) const MAX_MEMORY_FACTOR: i64 = 8;
 
-/// The total number of bytes, over all steps, that a rule may always add.
+/// The number of bytes, in total over all steps, that a rule may add to any loop.
 const ALWAYS_ALLOWED_BYTES: i64 = 1 << 16;
 
-/// Returns the size in bytes of a tensor of this type.
+/// Returns the size in bytes of a tensor of the given type.
 pub(super) fn bytes(ty: &TensorType) -> Dim {
     ty.shape.elements() * ty.dtype.size()
 }

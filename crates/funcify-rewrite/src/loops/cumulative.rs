@@ -1,5 +1,5 @@
-//! Moves running sums, products, minima and maxima of a sequence out of the loop, as the op `cumulative` (JAX's
-//! `cumsum`; PyTensor's `CumOp`).
+//! Moves running sums, products, minima and maxima of a sequence out of the loop, and computes them with the op
+//! `cumulative` (JAX's `cumsum`; PyTensor's `CumOp`).
 //!
 //! In such a loop, each step combines a state with a value `x_t` that depends only on sequences. The values of the
 //! state are then the rows of a running reduction over `[s, x_0, x_1, ..]`, where `s` is the initial value. The op
@@ -7,10 +7,10 @@
 //! floats differ at most by the rounding error of the library's op. Traces of the state are taken from the rows of the
 //! result, and the remaining ops of a step read these rows as a sequence.
 //!
-//! Precondition: the loop cannot fail, and runs all its steps. The combination is one that `cumulative` supports, and
-//! uses the state once. The state is a buffer, or other ops of the step read its values. If only the final value of a
-//! carry is used, the carry is a sum over steps, which another rule handles. The rows take no more memory than the data
-//! that the loop already reads and writes.
+//! Precondition: the loop cannot fail, and runs all its steps. The op that combines the state with `x_t` is one that
+//! `cumulative` supports, and reads the state once. The state is a buffer, or other ops of the step read its values. If
+//! only the final value of a carry is used, the carry is a sum over steps, which another rule handles. The rows take no
+//! more memory than the data that the loop already reads and writes.
 
 use funcify_core::graph::emit_value;
 

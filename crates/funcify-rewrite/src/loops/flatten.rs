@@ -1,14 +1,15 @@
 //! Merges two nested loops into a single loop, if a step of the outer loop does nothing but run the inner loop on the
 //! outer states (loop coalescing: Polychronopoulos 1987).
 //!
-//! With `S` inner steps, step `s` of outer step `t` becomes step `t*S + s`. Nested sequences become flat sequences with
-//! one row per inner step, and the states take the same values in the same order.
+//! With `S` inner steps, inner step `s` of outer step `t` becomes step `t*S + s`. Nested sequences become flat
+//! sequences with one row per inner step, and the states take the same values in the same order.
 //!
 //! Precondition: neither loop can fail, both run all their steps, and they have the same direction. They are not
 //! truncated and have no checkpoint policy. A step of the outer loop contains nothing but the inner loop. Each carry of
-//! the inner loop starts as a carry of the outer one, and its final value is the next value of that carry. Each
-//! sequence of the inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step. Each
-//! invariant of the inner loop is an invariant of the outer one. The traces are complete traces of the inner loop.
+//! the inner loop starts with the value of an outer carry, and its final value is the next value of that outer carry.
+//! Each sequence of the inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step.
+//! Each invariant of the inner loop is an invariant of the outer one. All buffers of both loops are complete traces,
+//! and each trace of the outer loop stacks a trace of the inner loop.
 
 use super::*;
 
@@ -22,13 +23,14 @@ pub(crate) fn flatten(context: &RewriteContext<'_>) -> Option<Patch> {
 struct Nest<'a> {
     outer: &'a Scan,
     inner: &'a Scan,
-    /// For each sequence of the inner loop, the sequence of the outer loop and the offset of the row that it reads.
+    /// For each sequence of the inner loop, the index of the outer sequence that contains it as a row, and the offset
+    /// at which an outer step reads this row.
     sequences: Vec<(usize, usize)>,
-    /// For each carry of the inner loop, the carry of the outer loop that is its initial value.
+    /// For each carry of the inner loop, the index of the outer carry that is its initial value.
     carries: Vec<usize>,
-    /// For each invariant of the inner loop, the invariant of the outer loop that is its value.
+    /// For each invariant of the inner loop, the index of the outer invariant that is its value.
     invariants: Vec<usize>,
-    /// For each trace of the outer loop, the trace of the inner loop that a step writes to it.
+    /// For each trace of the outer loop, the index of the inner trace that an outer step writes to it.
     traces: Vec<usize>,
 }
 

@@ -1,13 +1,13 @@
-//! Moves work that depends only on sequences out of the loop, as a single op for all steps (PyTensor's `push_out_seq`).
-//! Unlike PyTensor's rule, this one also moves matrix products: `x_t W` for all steps is a single product (Appleyard,
-//! Kociský, Blunsom 2016).
+//! Moves work that depends only on sequences out of the loop, where a single op does it for all steps (PyTensor's
+//! `push_out_seq`). Unlike PyTensor's rule, this one also moves matrix products: `x_t W` for all steps is a single
+//! product (Appleyard, Kociský, Blunsom 2016).
 //!
 //! The batching rules vectorise an op, with one lane per step. The loop then reads one row of the result per step. If
 //! all rows of a trace are computed this way, the loop no longer writes that trace.
 //!
-//! Precondition: the loop runs all its steps, and their number is known before the loop. The ops cannot fail, because
-//! the loop may have no steps. The right operand of a matrix product is the same in each step, so that the products of
-//! all steps form a single product. The memory for all steps is bounded: each value is at most
+//! Precondition: the loop runs all its steps, and their number is known before the loop. The ops must not be able to
+//! fail, because the loop may have no steps. The right operand of a matrix product is the same in each step, so that
+//! the products of all steps form a single product. The memory for all steps is bounded: each value is at most
 //! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
 //! writes, or at most 64 KiB for all steps. A value that the loop still reads must come from a product, or be no larger
 //! than its sources.

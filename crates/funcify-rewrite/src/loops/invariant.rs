@@ -5,9 +5,9 @@
 //! and out of the condition and body of a while loop. Constants and ops that only move elements are not worth moving on
 //! their own.
 //!
-//! Precondition: the moved ops cannot fail, because the loop may have no steps. They use no size that the loop or a
-//! step of it binds. The loop is not truncated. The moved values take at most eight times as many bytes as the
-//! parameters of the body, or at most 64 KiB.
+//! Precondition: the moved ops must not be able to fail, because the loop may have no steps. They use no size that the
+//! loop or one of its steps binds. The loop is not truncated. The moved values take at most eight times as many bytes
+//! as the parameters of the body, or at most 64 KiB.
 
 use super::cost::affordable;
 use super::cut::compute_values;
@@ -81,8 +81,8 @@ pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     affordable(body, read, &bytes_of(body, &inputs), &Dim::from(1))
 }
 
-/// Returns `true` for ops that are never moved: custom ops, functions with derivative rules, ops that bind a size, and
-/// checkpoints, which the backward pass must recompute.
+/// Returns `true` for ops that are never moved: custom ops, calls to functions with derivative rules, ops that bind a
+/// size, and checkpoints, which the backward pass must recompute.
 fn is_never_moved(op: &Op) -> bool {
     match op {
         Op::Switch(switch) => switch.branches.len() == 1,

@@ -1,13 +1,13 @@
 //! Replaces buffers with carries or traces where possible (PyTensor's `scan_save_mem`, and its untraced sit-sot).
 //!
 //! - A buffer becomes a carry if the loop returns only its last row, and steps read only the previous row. The steps
-//!   then need not copy rows into a tensor and out of it.
+//!   then no longer copy rows into a tensor and out of it.
 //! - A trace becomes the final value of a carry if the loop returns only its last row. If the loop has no carry with
 //!   that value, the rule adds one. The initial value of the added carry is zero, but no step reads it.
 //! - A full buffer becomes a trace without initial rows if the steps write all its rows in order, and never read it.
 //!
-//! Precondition: the loop is not truncated, because its derivative depends on the buffers. The loop cannot fail, so the
-//! last row of a trace exists, and removing unread operands loses no check.
+//! Precondition: the loop must not be truncated, because a truncated derivative depends on the buffers. It must not be
+//! able to fail either, so that the last row of a trace exists, and removing unread operands loses no check.
 
 use super::*;
 

@@ -270,8 +270,8 @@ impl Loop {
     }
 }
 
-/// Returns the op as a scan, or `None` unless it is a scan that runs all its steps, is not truncated (scan-c8), and
-/// cannot fail. Such a loop can be removed as dead code without losing an error.
+/// Returns the op if it is a scan that runs all its steps, is not truncated (scan-c8) and cannot fail; otherwise
+/// returns `None`. Such a loop can be removed as dead code without losing an error.
 fn whole_loop<'a>(context: &RewriteContext<'a>) -> Option<&'a Scan> {
     match context.op {
         Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(context, scan) => {
@@ -318,7 +318,7 @@ fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
     }
 }
 
-/// Selects the rows of a sequence that the steps read at an offset.
+/// Selects the rows of a sequence that the steps read at the given offset.
 fn rows(value: Value, offset: usize, steps: &Dim) -> Value {
     if offset == 0 && value.dim(0) == *steps {
         return value;

@@ -7,9 +7,9 @@
 //! product, instead of a product and an addition per step. The operands of a term are either computed from the
 //! sequences for all steps, or traced by the loop.
 //!
-//! Precondition: the carry is an integer, or a float that is known to start at 0. An unknown float could be -0, and the
-//! sum of -0 and 0 is 0. The memory for the traces is limited to a multiple of the bytes that the loop reads and
-//! writes. Floats are summed in a different order.
+//! Precondition: the carry is an integer, or a float that is known to start at 0. If it started at -0, a loop without
+//! steps would return -0, but the rewritten program would return `-0 + 0`, which is 0. The memory for the traces is
+//! limited to a multiple of the bytes that the loop reads and writes. Floats are summed in a different order.
 
 use super::*;
 use crate::numbers::is_zero;
@@ -187,8 +187,8 @@ fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
 }
 
 /// Returns the sums whose traces fit in the memory limit. Considers sums with products first. For a sum without
-/// products, the loop must already trace the values, or the traces must take no more memory than the loop already reads
-/// and writes.
+/// products, the loop must already trace the values that the sum needs, or their traces must take no more memory than
+/// the loop already reads and writes.
 fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);

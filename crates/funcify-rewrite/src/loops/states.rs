@@ -8,8 +8,8 @@
 //!   until nothing changes. In this way, the rule also merges carries that depend on each other.
 //! - Two reads of the same row of the same sequence are merged, and so are two invariants with the same value.
 //!
-//! Precondition: the loop is not truncated, because its derivative depends on the carries. If a carry becomes an
-//! invariant, the loop must not be able to fail either.
+//! Precondition: the loop must not be truncated, because a truncated derivative depends on the carries. If a carry
+//! becomes an invariant, the loop must not be able to fail either.
 
 use funcify_core::ops::OpRules;
 
@@ -31,7 +31,7 @@ pub(crate) fn states(context: &RewriteContext<'_>) -> Option<Patch> {
     context.build(context.operands, |operands| emit_merged(scan, &same, &constant, operands))
 }
 
-/// Returns, for each parameter of the body, the index of the first parameter that has the same value in each step.
+/// Returns, for each parameter of the body, the index of the first parameter that equals it in each step.
 fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
     let (layout, places) = (scan.params(), scan.operands());
     let mut same: Vec<usize> = (0..layout.count).collect();
@@ -65,7 +65,7 @@ fn same_params(context: &RewriteContext<'_>, scan: &Scan) -> Vec<usize> {
     same
 }
 
-/// Numbers the values of a body such that values with the same number are equal (value numbering). Assumes that two
+/// Numbers the values of a body so that values with the same number are equal (value numbering). Assumes that two
 /// parameters are equal if `same` maps them to the same parameter.
 fn value_numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..body.values().count()).collect();

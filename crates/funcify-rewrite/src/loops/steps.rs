@@ -2,9 +2,9 @@
 //! simplifier; PyTensor's `scan_inline_trivial`).
 //!
 //! Precondition: the number of steps is the constant 0 or 1. The loop is not truncated, has no early exit, and reads
-//! only rows that exist. The ops of an inlined step cannot fail, because those with unused results no longer run. A
-//! loop whose body binds a size symbol is not replaced, because the symbol's name could clash with a size that another
-//! loop binds.
+//! only rows that exist. The ops of an inlined step must not be able to fail, because ops with unused results no longer
+//! run. A loop whose body binds a size symbol is not replaced, because the symbol's name could clash with a size that
+//! another loop binds.
 
 use funcify_core::graph::inline;
 
@@ -76,7 +76,7 @@ fn results_of_one_step(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Replaces the rows of a tensor at the given indices.
+/// Replaces the rows of a tensor at the indices `places` with `rows`.
 fn with_rows(given: Value, places: &[usize], rows: &[Value]) -> Value {
     let mut written: Vec<(usize, Value)> = places.iter().copied().zip(rows.iter().copied()).collect();
     written.sort_by_key(|(place, _)| *place);

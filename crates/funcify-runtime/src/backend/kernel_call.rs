@@ -127,7 +127,7 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
 /// assert_eq!(IntoTensors::<f32>::into_tensors(1.0).len(), 1);
 /// ```
 pub trait IntoTensors<T> {
-    /// Returns the tensors in order.
+    /// Converts the value to a list of its tensors, in order.
     fn into_tensors(self) -> Tensors<T>;
 }
 

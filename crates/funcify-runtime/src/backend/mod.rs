@@ -21,8 +21,8 @@ use self::registry::Kernel;
 pub(crate) use self::whole::CompileResult;
 pub use self::whole::{Compiled, Compiles, Declined, Outcome, WholeRequest};
 
-/// The operands or results of a kernel. Stores up to two tensors inline, because every kernel call moves the list, and
-/// a tensor may be large (about 500 bytes in Burn).
+/// The operands or results of a kernel. Stores at most two tensors inline: every kernel call moves the list, and a
+/// tensor may be large (about 500 bytes in Burn).
 ///
 /// ```
 /// use funcify::dispatch::Tensors;
@@ -109,7 +109,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError>;
 
     /// Allocates a tensor of type `ty`, which [`write_row`](Backend::write_row) will fill row by row. Returns `None` if
-    /// the device cannot write in place; the rows are then collected and stacked.
+    /// the device cannot write in place. In that case, the rows are collected and then stacked.
     fn allocate(&self, _ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
         Ok(None)
     }
@@ -184,8 +184,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Compiles::Nothing
     }
 
-    /// Compiles a program, or one of its loops, as a whole for the given sizes. If that is impossible, returns the op
-    /// that prevents it and the reason.
+    /// Compiles a program, or one of its loops or ops, as a whole for the given sizes. If compilation is impossible,
+    /// returns the op that prevents it, with the reason.
     fn compile_whole(&self, _whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }
@@ -268,8 +268,8 @@ pub(crate) fn wrong_number_of_results(found: usize, declared: usize) -> BackendE
     format!("the kernel returned {found} results, and the op declares {declared}").into()
 }
 
-/// Converts the error of a failed backend method. If it is an [`Error`], returns it unchanged; otherwise, wraps it in
-/// [`Error::Execution`].
+/// Converts the error of a failed backend method to an [`Error`]. If it already is one, returns it unchanged;
+/// otherwise, wraps it in [`Error::Execution`].
 #[cold]
 pub(crate) fn execution_error(at: &Place, backend: &str, error: BackendError) -> Error {
     match error.downcast::<Error>() {

@@ -86,7 +86,8 @@ pub struct CompileOptions {
     /// number of steps. With `Compiled`, a loop that the backend cannot compile runs natively;
     /// [`Function::report`](crate::Function::report) states the reason.
     pub strategy: LoopStrategy,
-    /// The maximum number of instructions of an unrolled program. A larger program is rejected.
+    /// The maximum number of instructions of a program, in which each unrolled step counts. A larger program is
+    /// rejected.
     pub max_kernels: usize,
     /// The maximum number of specialised programs to cache. The least recently used one is evicted first.
     pub max_programs: usize,
@@ -143,7 +144,7 @@ impl CompileOptions {
         GradOptions::new().policy(policy.unwrap_or(own)).stepwise(is_compiled)
     }
 
-    /// Returns `true` if loops are compiled on this backend where possible.
+    /// Returns `true` if these options let `backend` compile the loops that it supports.
     ///
     /// ```
     /// use funcify::dispatch::{CompileOptions, Reference};

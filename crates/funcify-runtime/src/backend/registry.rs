@@ -55,7 +55,7 @@ pub struct Entry {
     pub backend: fn() -> TypeId,
     /// The op's name.
     pub op: &'static str,
-    /// The rule: a [`LoweringRule`] for that backend.
+    /// The type-erased [`LoweringRule`] for that backend.
     pub rule: &'static (dyn Any + Send + Sync),
     /// The source location of the registration.
     pub site: &'static Location<'static>,
@@ -87,7 +87,7 @@ fn registry() -> &'static Registry {
 }
 
 /// Returns an error if a backend has neither rules nor a fallback kernel, if it has two rules for the same op, or if
-/// two crates register ops of the same name.
+/// two crates register ops with the same name.
 pub(crate) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
     let id = TypeId::of::<B>();
     let has_entries = || registry().entries.keys().any(|(other, _)| *other == id);
@@ -236,7 +236,7 @@ macro_rules! funcify {
     };
 }
 
-/// Converts a kernel call on the general `Op` to a call on the op type of the registered kernel.
+/// Converts a kernel call on the general `Op` to a call on the op type for which the kernel is registered.
 #[doc(hidden)]
 pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
     call: &KernelCall<'a, B, Op>,
@@ -254,8 +254,8 @@ pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), Back
     }
 }
 
-/// Converts operands to an array. The caller must have checked their number with [`check_operands`]. Does not return a
-/// `Result`, because a `Result` would move the large tensors a second time.
+/// Converts operands to an array. The caller must have checked their number with [`check_operands`]. The return type is
+/// not a `Result`, because a `Result` would move the large tensors a second time.
 #[doc(hidden)]
 #[inline]
 pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {

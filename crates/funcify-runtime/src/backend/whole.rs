@@ -27,16 +27,16 @@ pub enum Compiles {
     Programs,
 }
 
-/// A request to compile a program or a loop, passed to [`Backend::compile_whole`](super::Backend::compile_whole). See
-/// [`Compiled`] for an example.
+/// A request to compile a program, a loop or a single op, passed to
+/// [`Backend::compile_whole`](super::Backend::compile_whole). See [`Compiled`] for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeRequest<'a> {
-    /// A program, or a graph whose single node is a loop. The inputs of such a graph are the loop's operands, and its
-    /// outputs are the results of the loop that are used.
+    /// A program, or a graph around one loop or op. The inputs of such a graph are the operands of the loop or op, and
+    /// its outputs are the used results.
     pub graph: &'a Graph,
     /// The sizes for which the graph is compiled.
     pub sizes: &'a Sizes,
-    /// `true` if `graph` is an entire program rather than a single loop.
+    /// `true` if `graph` is an entire program rather than a single loop or op.
     pub is_program: bool,
     /// The maximum number of bytes that the compiled code may allocate in addition to arguments and results.
     pub memory_budget: u64,
@@ -135,12 +135,11 @@ pub(crate) type CompileResult<T> = std::result::Result<Arc<dyn Compiled<T>>, Dec
 /// ```
 #[derive(Debug)]
 pub enum Outcome<T> {
-    /// The run completed and returned these results. A `Vec` keeps them on the heap, because they are moved several
-    /// times.
+    /// The run completed and returned these results. They are in a `Vec`, which is cheap to move.
     Done(Vec<T>),
     /// The run ended early because `stop` returned `true`.
     Stopped,
-    /// The code cannot handle these operands, and computed nothing.
+    /// The code rejected these operands and returned no results.
     Refused,
 }
 

@@ -79,7 +79,8 @@ impl<B: Backend> Function<B> {
         Ok(self.run_call(&at, sizes, admitted, false)?.0)
     }
 
-    /// Calls the function and measures the cost of each instruction. The library's autodiff does not record the call.
+    /// Calls the function and records the time and the result size of each instruction. The library's autodiff does not
+    /// record the call.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -155,8 +156,8 @@ impl<B: Backend> Function<B> {
         Ok((results.collect::<Result<_>>()?, profile))
     }
 
-    /// Runs the program of the last call, if that call left a fast path and the arguments have the same types and
-    /// sizes. Otherwise returns `None`.
+    /// Runs the program of the last call through its fast path. Returns `None` if the last call has no fast path, or if
+    /// the arguments have other types or sizes.
     fn repeat_call(&self, at: impl Fn() -> Place + Sync, arguments: &[B::Tensor]) -> Result<Option<Vec<B::Tensor>>> {
         let repeat = self.last_call().as_ref().and_then(|last| last.repeat.clone());
         let serves = |repeat: &Arc<RepeatCall<_>>| {
@@ -201,7 +202,8 @@ impl<B: Backend> Function<B> {
         Ok((sizes, admitted.map_err(|error| execution_error(at, self.backend.name(), error))?))
     }
 
-    /// Selects the program for admitted arguments, runs it, and returns the results.
+    /// Selects the program for admitted arguments, runs it, and returns the results, with the profile if `is_profiled`
+    /// is set.
     fn run_call(
         &self,
         at: &Place,

@@ -1,6 +1,6 @@
 //! [`Function`], a graph compiled for a backend.
 //!
-//! `prepare.rs` rewrites the graph and checks that the backend supports it. `programs.rs` builds the program. A program
+//! `prepare.rs` rewrites the graph and checks that the backend supports it. `programs.rs` builds programs. A program
 //! that depends on sizes or static inputs is built by the first call that needs it. `call.rs` checks the arguments of a
 //! call and runs the program.
 
@@ -27,10 +27,11 @@ use crate::lower::{Notes, Settings};
 
 /// A graph compiled for a backend.
 ///
-/// If all loops run natively, nothing is compiled as a whole, and the graph has no static inputs, then one program
-/// serves every call, and [`compile`](Function::compile) builds it. Otherwise, programs are specialised for sizes and
-/// for the values of the static inputs on which they depend. The first call with new sizes or static inputs builds such
-/// a program and caches it. [`specialization`](Function::specialization) tells which case applies.
+/// One program serves every call if the graph has no static inputs, and either all sizes are static, or all loops run
+/// natively and nothing is compiled as a whole. [`compile`](Function::compile) then builds this program. Otherwise,
+/// programs are specialised for sizes and for the values of the static inputs on which they depend. The first call with
+/// new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization) tells
+/// which case applies.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -49,7 +50,7 @@ use crate::lower::{Notes, Settings};
 /// ```
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
-    /// The graph from which programs are built: rewritten and without derivative rules.
+    /// The graph from which programs are built: `graph` with function calls inlined and rewrites applied.
     runnable: Arc<Graph>,
     /// The patches that rewriting applied.
     patches: Vec<Patched>,
@@ -64,7 +65,7 @@ pub struct Function<B: Backend> {
     tracked: B::Tracked,
 }
 
-/// The properties of a call for which programs are specialised.
+/// The call properties for which a function's programs are specialised: sizes, static inputs, both or neither.
 ///
 /// ```
 /// use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -177,7 +178,7 @@ impl<B: Backend> Function<B> {
         &self.options
     }
 
-    /// Returns the properties of a call for which programs are specialised.
+    /// Returns the call properties for which programs are specialised.
     pub fn specialization(&self) -> Specialization {
         self.specialization
     }

@@ -48,8 +48,8 @@ pub struct Report {
     /// The size of the program's instructions in host memory, in bytes. Shared instructions count once. The elements of
     /// constants do not count, because they are on the device.
     pub program_bytes: usize,
-    /// The peak size of the plan's tensors, in bytes, for the sizes of the last call. `None` before the first call, and
-    /// if the size of a tensor depends on data.
+    /// The peak total size of the plan's tensors, in bytes, for the sizes of the last call. `None` before the first
+    /// call, or if the size of a tensor depends on data.
     ///
     /// Includes arguments, results and intermediate values. Each tensor counts in full, even if the backend creates it
     /// as a view or in place. The traces of a native loop count in full from the start of the loop. The scratch
@@ -80,7 +80,7 @@ pub struct CompileCounts {
 }
 
 impl Report {
-    /// Creates a report on a graph that has no program yet.
+    /// Creates a report that describes the graph, but no program.
     pub(super) fn of_graph(graph: &Graph, patches: &[Patched], made: CompileCounts) -> Self {
         Report { graph_ops: count_ops(graph), rewrites: counts(patches), counts: made, ..Report::default() }
     }

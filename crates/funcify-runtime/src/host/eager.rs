@@ -8,7 +8,7 @@ use funcify_core::types::{Sizes, TensorType};
 use crate::backend::registry::{check_rules, kernel_of};
 use crate::backend::{Backend, KernelCall, execution_error, wrong_number_of_results};
 
-/// Runs the kernel of a single op on host tensors.
+/// Runs the kernel of a single op on host tensors: uploads the operands, runs the kernel, and downloads the results.
 ///
 /// ```
 /// use funcify::HostTensor;

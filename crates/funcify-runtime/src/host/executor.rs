@@ -65,7 +65,7 @@ pub trait Executable: Send + Sync {
     /// Runs the graph on host tensors, given in the order of its inputs.
     fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>>;
 
-    /// Runs the graph on host tensors and measures the cost of each instruction.
+    /// Runs the graph on host tensors and records the time and the result size of each instruction.
     fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)>;
 
     /// Returns the number of programs built so far, and the number of calls that reused one.

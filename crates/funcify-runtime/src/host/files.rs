@@ -142,7 +142,7 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// A problem with a file, and the fix.
+/// A problem with a file, and the fix, which is empty if none is known.
 struct Problem {
     reason: String,
     fix: String,

@@ -41,8 +41,8 @@ impl fmt::Display for Need {
 }
 
 /// Returns the features that a graph needs (before any rewrite) and a backend lacks. If the set is not empty, compiling
-/// the graph returns an error about one of these features. If a custom op has a composition but no kernel on the
-/// backend, the graph needs the ops of the composition instead.
+/// the graph without rewrites returns an error about one of these features. If a custom op has a composition but no
+/// kernel on the backend, the graph needs the ops of the composition instead.
 ///
 /// ```
 /// use funcify::Graph;

@@ -126,7 +126,7 @@ pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
 }
 
 /// Implements the tensor methods of [`Backend`](crate::Backend) by delegating to another backend: write
-/// `tensors_of!(Reference);` in an `impl Backend`, and implement only the methods that differ.
+/// `tensors_of!(Reference);` in an `impl Backend`. The only required method that remains is `name`.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -11,7 +11,8 @@ use crate::run::late::{CachedPlan, LateLoop, MAX_TRACE_ROWS};
 /// The maximum number of plans that a loop caches, each for different sizes.
 const CACHED_PLANS: usize = 64;
 
-/// The value of unknown symbols in a trial compilation, which reveals early whether an op prevents compilation.
+/// The size that a trial compilation assumes for each unknown symbol. The trial reveals early whether an op prevents
+/// compilation.
 const TRIAL_SIZE: usize = 8;
 
 impl<B: Backend> Lowering<'_, B> {
@@ -48,7 +49,7 @@ impl<B: Backend> Lowering<'_, B> {
             }
         });
         if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
-            // Treat a negative number of steps as 0 here. It is rejected when the loop runs.
+            // Treat a negative number of steps as 0 here. The loop rejects such a number at run time.
             let most = usize::try_from(most.max(0))
                 .map_err(|_| declined("it may run more steps than memory can hold rows"))?;
             if most > MAX_TRACE_ROWS && late.has_traces() {

@@ -1,7 +1,7 @@
 //! Lowers a graph to the instructions of a program.
 //!
 //! The body of a loop is split into two parts. Nodes that depend only on invariants run once, before the loop. All
-//! other nodes form the step, which runs once per iteration, unrolled or not.
+//! other nodes form the step, which runs once per iteration, whether the loop is unrolled or not.
 //!
 //! A loop with a data-dependent number of steps cannot be unrolled. A loop with early exit is not unrolled either:
 //! since the host must check the condition after each step anyway, unrolling would have no advantage over a native

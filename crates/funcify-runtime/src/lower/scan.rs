@@ -20,7 +20,7 @@ impl<B: Backend> Lowering<'_, B> {
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
                 // Unlike the first attempt, a late loop supports integers. If the backend declines the late loop too,
-                // report that reason.
+                // report the reason for declining the late loop.
                 match self.late_loop(graph, node, scan) {
                     Ok(late) => (Some(late), None),
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),

@@ -25,7 +25,7 @@ impl StaticNumber {
         StaticNumber { number, inputs: BTreeSet::new() }
     }
 
-    /// Creates the value of a static input.
+    /// Creates a number that holds the value of the static input with index `input`.
     pub(crate) fn of_input(input: usize, number: i64) -> Self {
         StaticNumber { number, inputs: BTreeSet::from([input]) }
     }

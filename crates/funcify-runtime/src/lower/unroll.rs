@@ -160,7 +160,7 @@ struct Line<'l, 'a, B: Backend> {
     /// The row type of each operand from which rows may be read, with the place of the loop, keyed by the operand's
     /// register.
     sources: HashMap<Slot, Arc<RowsNode>>,
-    /// The registers of the rows that were read so far, keyed by the operand and the index of the row.
+    /// The registers of the rows that were read so far, keyed by the operand's register and the index of the row.
     rows: HashMap<(Slot, usize), Slot>,
 }
 

@@ -140,9 +140,9 @@ impl<B: Backend> Lowering<'_, B> {
         })
     }
 
-    /// Returns the reason why a program is not compiled as a whole. If the program has integers, the reason may be that
-    /// some of them can exceed the range in which floats are exact. In that case, asks again for code that may reject
-    /// its operands, and returns the new reason if the backend declines again.
+    /// Returns the reason why a program is not compiled as a whole. If the program has integers, `declined` may state
+    /// only that some of them can exceed the range in which floats are exact. Therefore asks again for code that may
+    /// reject its operands, and returns the new reason if the backend declines again.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;

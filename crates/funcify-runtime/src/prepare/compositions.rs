@@ -33,7 +33,7 @@ pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result
     custom.composition(&node.place(), &graph.types(&node.inputs), &graph.types(&node.outputs))
 }
 
-/// Gives the missing composition as the reason, if the op that prevents compilation is a custom op.
+/// Replaces the reason in `declined` with the missing composition, if the op that prevents compilation is a custom op.
 pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(
@@ -54,7 +54,7 @@ fn has_custom(graph: &Graph, is_one: &dyn Fn(&Custom) -> bool) -> bool {
 
 struct Composer<'a> {
     is_selected: &'a dyn Fn(&Custom) -> bool,
-    /// The graphs whose symbols must not be reused for new symbols.
+    /// The graphs whose symbols are reserved, so that no new symbol has the same name.
     reserved: Vec<Arc<Graph>>,
     /// The number of compositions that enclose the current graph.
     depth: usize,

@@ -14,7 +14,7 @@ use super::*;
 pub(crate) struct AssociativeNode<B: Backend> {
     pub(crate) at: Place,
     pub(crate) reverse: bool,
-    /// The types of the leaves.
+    /// The types of the leaves: the scanned tensors, each of which holds one component of all elements.
     pub(crate) leaves: Vec<TensorType>,
     /// The indices of the leaves whose results are computed.
     pub(crate) needed: Vec<usize>,
@@ -45,7 +45,7 @@ impl<B: Backend> AssociativeNode<B> {
         let mut sizes = sizes.clone();
         let rows = self.leaves.first().and_then(|leaf| leaf.shape.dims().first());
         if let Some(Ok(rows)) = rows.map(|rows| rows.value(&sizes)) {
-            // The call itself reports a negative or excessive number of rows.
+            // Do not check for a negative or excessive number of rows here: the run reports it.
             sizes.set(&self.pairs, usize::try_from(rows.max(0)).unwrap_or(usize::MAX) / 2);
         }
         sizes

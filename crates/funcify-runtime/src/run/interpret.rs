@@ -143,7 +143,7 @@ impl<B: Backend> KernelNode<B> {
 }
 
 impl<B: Backend> Action<B> {
-    /// Runs the action on its operands. `results` holds the slots of its results.
+    /// Runs the action on `operands`. `results` holds the slot of each result, or `None` if the result is unused.
     #[inline(never)] // This keeps the interpreter's loop small: most instructions are kernels.
     fn run(
         &self,

@@ -34,7 +34,7 @@ pub(crate) struct LateLoop<B: Backend> {
     pub(crate) cached: Cache<Sizes, CachedPlan<B>>,
 }
 
-/// A cached plan for the given sizes. `plan` is `None` if the backend declined to compile the loop for them.
+/// A cached plan for the given sizes. `plan` is `None` if the backend declined to compile the loop for these sizes.
 pub(crate) struct CachedPlan<B: Backend> {
     pub(crate) sizes: Sizes,
     pub(crate) plan: CompiledLoop<B>,

@@ -7,7 +7,7 @@
 //!
 //! The captures of a step are put into the frame of the body once, before the loop. A step moves rows and carries in
 //! and out of the frame, and allocates no slots. If no later step reads a row or a carry, the frame holds the only
-//! reference to it, so a kernel may overwrite it in place.
+//! reference to the tensor, so a kernel may overwrite the tensor in place.
 //!
 //! A loop with an `until` (scan-c6) downloads one boolean per step. It collects the rows of its traces, because
 //! allocating the maximum number of rows could take far more memory than needed.
@@ -35,13 +35,13 @@ pub(crate) struct NativeLoop<B: Backend> {
     pub(crate) rows: Vec<TensorType>,
     /// The dtype of the operand that holds the number of steps, if there is one.
     pub(crate) count: Option<DType>,
-    /// The loop in the form that is compiled at run time, or `None` if it always runs natively. The loop's invariants
-    /// are then the last operands.
+    /// The loop in the form that is compiled at run time, or `None` if it always runs natively. If it is `Some`, the
+    /// last operands are the loop's invariants.
     pub(crate) late: Option<LateLoop<B>>,
 }
 
 impl<B: Backend> NativeLoop<B> {
-    /// Runs the loop. A result that is unused has no slot in `results`.
+    /// Runs the loop on `operands`. `results` holds the slot of each result, or `None` if the result is unused.
     pub(crate) fn run_loop(
         &self,
         run: &mut Run<'_, B>,

@@ -1,4 +1,4 @@
-//! Runs code that a backend compiled as a whole.
+//! Runs loops and programs that a backend compiled as a whole.
 
 use super::*;
 use crate::backend::Outcome;
@@ -35,8 +35,8 @@ pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operan
     used.iter().filter_map(&mut next).collect()
 }
 
-/// Runs compiled code and returns its results, or `None` if it rejects its operands. Returns an error if the run is
-/// cancelled. Calls `at` only to build an error.
+/// Runs compiled code and returns its results, or `None` if it rejects its operands. Returns an error if the code fails
+/// or the run is cancelled. Calls `at` only to build an error.
 pub(crate) fn run_compiled<T: 'static>(
     compiled: &dyn Compiled<T>,
     watch: &ActiveHandles,

@@ -1,4 +1,5 @@
-//! Builds the two graphs of a single-step program from the actions of the nodes.
+//! Builds the start graph and the step graph of a single-step program, from the actions that `label.rs` assigns to the
+//! nodes.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +26,7 @@ struct State {
 enum Initial {
     /// A value of the original program.
     Value(ValueId),
-    /// A separate input of the start graph: the rows of a sequence that precede the first step.
+    /// A separate input of the start graph, which holds the rows of a sequence that precede the first step.
     Input,
     /// A tensor filled with zeros, or with a scalar of the original program.
     Filled(Option<ValueId>),
@@ -47,8 +48,8 @@ struct Draft<'p, 'g> {
     roles: Vec<Role>,
     names: BTreeSet<String>,
     states: Vec<State>,
-    /// The flags for associative scans and cumulative ops, by row shape. A flag is `true` if an earlier step has run.
-    /// It has the symbolic axes of the rows, so that each stream has its own boolean.
+    /// The flags of associative scans and cumulative ops, each with its shape. A flag is `true` if an earlier step has
+    /// run. Its shape keeps the symbolic axes of the rows, so each stream has its own boolean.
     started: Vec<(Shape, Value)>,
 }
 
@@ -240,7 +241,7 @@ fn needed_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
     }
 }
 
-/// Returns the type of a single row: the type without the step axis.
+/// Returns the type of a single row of a value: the type of the value without the step axis.
 fn row_type(ty: &TensorType, axis: usize) -> TensorType {
     ty.with_shape(ty.shape.without(axis))
 }
@@ -253,7 +254,7 @@ fn zeros(ty: &TensorType) -> Value {
     }
 }
 
-/// Slices rows `from..to` along an axis.
+/// Returns rows `from..to` of a value along `axis`.
 fn rows(value: Value, axis: usize, from: usize, to: usize) -> Value {
     value.slice(axis as i64, from as i64..to as i64)
 }
@@ -347,8 +348,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((outputs, Parts { initials: initials.collect(), roles: self.roles }))
     }
 
-    /// For each sequence, declares an input that receives one row per step. If a step also reads earlier rows, these
-    /// become a state.
+    /// Declares an input for each sequence, which receives one row per step. If a step also reads earlier rows,
+    /// declares a state that holds them.
     fn declare_sequences(&mut self) {
         let plan = self.plan;
         for (index, input) in plan.graph.inputs().iter().enumerate() {
@@ -537,8 +538,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Returns the flag for rows of this shape, which is `true` if an earlier step has run. Declares it as a state
-    /// unless it exists already.
+    /// Returns the flag for rows of this shape, which is `true` if an earlier step has run. Declares the flag as a
+    /// state if it does not exist yet.
     fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

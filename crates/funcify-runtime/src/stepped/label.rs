@@ -35,11 +35,11 @@ pub(super) struct Labelling<'g> {
     pub(super) time: Time,
     pub(super) labels: Vec<Label>,
     pub(super) actions: Vec<Option<Action>>,
-    /// The symbols that are bound in each step.
+    /// The symbols of the sizes that each step binds.
     stepwise: Vec<&'g Symbol>,
 }
 
-/// Returns the error for a component of a program that cannot be computed step by step.
+/// Returns a `NotSteppable` error for a component of a program that cannot be computed step by step.
 fn not_steppable<T>(at: &Place, component: impl Into<String>, reason: &str, fix: &str) -> Result<T> {
     Err(Error::NotSteppable { at: at.boxed(), component: component.into(), reason: reason.into(), fix: fix.into() })
 }
@@ -95,7 +95,8 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Labels an input. An input is a sequence if the length of one axis is the number of steps plus a constant.
+    /// Returns the label of an input: `Rows` for a sequence, in which the length of exactly one axis is the number of
+    /// steps plus a constant, and `Fixed` if no axis depends on the number of steps. Rejects all other inputs.
     fn label_input(&self, at: &Place, index: usize) -> Result<Label> {
         let shape = &self.graph.input_type(index).shape;
         if !self.time.is_in_shape(shape) {
@@ -197,14 +198,15 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Labels the results of a loop over the steps. The loop's states become states of the single-step program.
+    /// Returns the labels of the results of a loop over the steps. Returns an error if the loop cannot run step by
+    /// step.
     fn label_scan(&self, at: &Place, node: &Node, scan: &Scan) -> Result<Vec<Label>> {
         let places = scan.operands();
         let operand = |place: usize, kind: &str| match self.graph.value_name(node.inputs[place]) {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("{kind} (operand {place})"),
         };
-        // `counts_steps` rejects a loop of, for example, `2 T - 1` steps, which runs a single step if T is 1, but two
+        // `counts_steps` rejects, for example, a loop of `2 T - 1` steps, which runs a single step if `T` is 1, but two
         // more steps for each additional row.
         if !self.time.counts_steps(&scan.steps) || self.time.at_one_step(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
@@ -273,7 +275,8 @@ impl<'g> Labelling<'g> {
         Ok(labels)
     }
 
-    /// Labels the results of an associative scan over the steps.
+    /// Returns the labels of the results of an associative scan over the steps. Returns an error if the scan cannot run
+    /// step by step.
     fn label_running(&self, at: &Place, node: &Node, op: &AssociativeScan) -> Result<Vec<Label>> {
         if op.reverse {
             let (reason, fix) = ("it runs in reverse, from the last step", "run it forward, or on the whole sequence");

@@ -5,24 +5,24 @@
 //! returns the next states and the outputs for that row. Both are ordinary graphs, so they can be printed, batched and
 //! run on every backend. [`Stepper`](crate::Stepper) runs them.
 //!
-//! The number of steps of the first loop is a symbol plus a constant. This symbol counts the steps. Every input with
-//! that symbol in its shape is a sequence. Each value has one of three kinds (`time.rs`), which are propagated through
-//! the ops (`rows.rs`, `label.rs`):
+//! One symbol counts the steps: the symbol in the first loop's number of steps, which is that symbol plus a constant.
+//! Every input with that symbol in its shape is a sequence. Each value has one of three kinds (`time.rs`), which are
+//! propagated through the ops (`rows.rs`, `label.rs`):
 //!
 //! - **stepped-c1** fixed: the value depends on no sequence. `start` computes it.
 //! - **stepped-c2** rows: the value has one row per step, and no row depends on later rows of a sequence. The rows may
 //!   lie along any axis. That axis may be merged with others: a product `x W`, for example, merges the steps with the
 //!   batch. A step usually computes one row. If a loop reads rows before its first step, a step computes a window of
-//!   rows. The window starts with the step's own row, and has as many rows as the value has when the loop runs a single
-//!   step. For an output, the step returns the newest row.
+//!   rows. In step `t`, the window starts with row `t`, and it has as many rows as the value has when the loop runs a
+//!   single step. For an output, the step returns the newest row.
 //! - **stepped-c3** latest: the value that the program would compute if it ended with this step, such as the last carry
-//!   of a loop or the last row of a trace. It can be an output, or an operand of an op, provided that no operand of
-//!   this op has rows.
+//!   of a loop or the last row of a trace. It can be an output, or an operand of an op if none of that op's operands
+//!   has rows.
 //!
 //! The states are the carries of loops, the earlier rows that their taps read, the rows of a sequence that precede the
 //! first step, the rows that `pad`, `concat` and padded convolutions insert before the first step, the latest results
-//! of associative scans and cumulative ops, and flags that tell whether these have started. All other dependencies
-//! between steps are rejected with [`Error::NotSteppable`].
+//! of associative scans and cumulative ops, and flags that record whether these scans and ops have started. All other
+//! dependencies between steps are rejected with [`Error::NotSteppable`].
 
 mod derive;
 mod label;
@@ -72,7 +72,7 @@ pub struct Stepped {
     pub rows: usize,
 }
 
-/// Adds [`stepped`](Steppable::stepped) to graphs.
+/// Adds the method [`stepped`](Steppable::stepped) to [`Graph`].
 ///
 /// ```
 /// use funcify::prelude::*;

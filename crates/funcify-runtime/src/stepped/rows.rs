@@ -67,7 +67,8 @@ fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> O
     })
 }
 
-/// Returns the reason why an op that [`result_rows`] rejects has no single-step form, and a fix.
+/// Returns the reason why an op that [`result_rows`] rejects has no single-step form, and a fix. `has_latest` is `true`
+/// if an operand has the label `Latest`.
 pub(super) fn reason_and_fix(op: &Op, has_latest: bool) -> (&'static str, &'static str) {
     let unknown = ("it is not known to act on each step alone", "move it into the step of the loop");
     let choice = (

@@ -1,4 +1,4 @@
-//! [`Stepper`], which runs a single-step program and keeps its states as tensors of the backend.
+//! Implements [`Stepper`], which runs a single-step program and keeps its states as tensors of the backend.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -75,7 +75,8 @@ pub struct Stepper<B: Backend> {
     changes: Vec<bool>,
     /// `true` if the states still have their initial values: neither a step nor `set_state` has replaced them.
     is_at_start: bool,
-    /// The initial states of the streams that existed at creation, then the values that are the same in each step.
+    /// The initial states of the streams with which the stepper was created, then the values that are the same in each
+    /// step.
     original: Vec<B::Tensor>,
     /// The initial states of the current streams, then the values that are the same in each step.
     initial: Vec<B::Tensor>,
@@ -88,7 +89,7 @@ pub struct Stepper<B: Backend> {
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
-/// A program that gathers streams along the axis of a symbol.
+/// A compiled program that gathers streams along the axis whose size is `symbol`.
 struct Gather<B: Backend> {
     symbol: Symbol,
     /// The other symbols that were passed to [`streams`](Stepper::streams).
@@ -112,8 +113,8 @@ impl<B: Backend> Stepper<B> {
     #[track_caller]
     pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
         let stepped = graph.stepped()?;
-        // If the start graph is compiled as a whole, it returns shared values as contiguous tensors. Otherwise, each
-        // step might have to read them through strided views.
+        // Compile both graphs as a whole. The start graph then returns contiguous tensors. Otherwise, each step might
+        // have to read the values that are the same in each step through strided views.
         let options = CompileOptions { whole: true, ..options };
         let Outputs { distinct, results, changes } = Outputs::of(&stepped, options.rewrites.as_ref())?;
         let step = Function::compile_with(&distinct, backend, options.clone())?;
@@ -131,7 +132,7 @@ impl<B: Backend> Stepper<B> {
         Self::new(graph, backend, &uploaded)
     }
 
-    /// Creates a stepper for the graph of a function, with its backend and its options.
+    /// Creates a stepper for the graph of a function, with the function's backend and options.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -283,16 +284,18 @@ impl<B: Backend> Stepper<B> {
     /// contains the index of the current stream that continues there, or `None` for a new stream. A stream may continue
     /// at several indices.
     ///
-    /// A new stream takes the original states and shared values of its own batch index, or of index 0 if the stepper
-    /// was created with fewer streams. States without that axis are unchanged, unless all streams are new. In that
-    /// case, they are reset to their original values.
+    /// The stepper keeps the initial states of the streams with which it was created, and their slices of the values
+    /// that are the same in each step. A new stream starts with those of its own batch index, or of index 0 if the
+    /// stepper was created with fewer streams. States without an axis of streams are unchanged, unless all streams are
+    /// new. In that case, they are reset to their initial values.
     ///
     /// # Errors
     /// Returns an error, and leaves the states unchanged, if:
     ///
     /// - `from` contains the index of a stream that does not exist;
-    /// - no state has an axis of this size, or a state or shared value uses the symbol in two axes or in a formula;
-    /// - a new stream would join running ones, and the steps change a state without that axis.
+    /// - no state has an axis of this size, or a state, or a value that is the same in each step, uses the symbol in
+    ///   two axes or in a formula;
+    /// - a new stream would join running ones, and the steps change a state without an axis of streams.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
         let at = Place::new("streams", Site::caller());
@@ -396,7 +399,7 @@ impl<B: Backend> Stepper<B> {
         if index < self.stepped.states { index } else { index + self.stepped.rows }
     }
 
-    /// Returns the type of entry `index` of `current`: a state or a shared value.
+    /// Returns the type of entry `index` of `current`, which is a state or a value that is the same in each step.
     fn kept_type(&self, index: usize) -> &TensorType {
         self.stepped.step.input_type(self.kept_input(index))
     }
@@ -410,7 +413,8 @@ impl<B: Backend> Stepper<B> {
         }
         let mut tensors = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            // The sizes must not change, because other states and shared values use the same sizes.
+            // The sizes must not change, because the other states, and the values that are the same in each step, use
+            // them too.
             let shape = self.step.backend().shape(&self.current[index]);
             let ty = TensorType::new(graph.input_type(index).dtype, shape.as_slice());
             let found = states.get(*name);
@@ -426,7 +430,8 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// Returns the axis of the streams for each state and each shared value, or `None` for those without such an axis.
+    /// Returns the axis of the streams for each entry of `current`, or `None` for entries without such an axis. Returns
+    /// an error if no state has such an axis, or if an entry uses the symbol in two axes or in a formula.
     fn stream_axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
         let streams = Dim::symbol(symbol);
         let mut axes = Vec::with_capacity(self.current.len());
@@ -451,9 +456,10 @@ impl<B: Backend> Stepper<B> {
         Ok(axes)
     }
 
-    /// Builds the program that selects streams. For each tensor with an axis of streams, it concatenates the current
-    /// and the original tensor, and gathers rows from the result. Before that, it gathers the original tensor along the
-    /// axes of `others`, the other symbols that were passed to [`streams`](Stepper::streams).
+    /// Builds the program that selects streams. For each tensor with an axis of streams, the program appends the
+    /// original tensor to the current one and to the initial one, and gathers rows from both results. Before that, it
+    /// gathers the original tensor along the axes of `others`, the other symbols that were passed to
+    /// [`streams`](Stepper::streams).
     fn gather_graph(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
         let axes = self.stream_axes(at, symbol)?;
         let other_axes = others.iter().map(|other| self.stream_axes(at, other)).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! Determines which elements of a value belong to each step.
+//! Describes how a value changes from step to step, and which of its elements belong to each step.
 
 use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
 
@@ -39,7 +39,7 @@ impl Time {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
-    /// For a value with `rows` rows, returns the number of rows that each step sees, or `None` if that number is not
+    /// Returns the number of rows that each step sees of a value with `rows` rows, or `None` if that number is not
     /// constant.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
         self.at_one_step(rows).constant().and_then(|rows| usize::try_from(rows).ok())
@@ -57,8 +57,8 @@ impl Time {
 pub(super) enum Label {
     /// A value that is the same in each step.
     Fixed,
-    /// A value with one row per step. Each step sees a window of rows. The window starts with the step's own row, and
-    /// has as many rows as the value has when the loops run a single step.
+    /// A value with one row per step. Step `t` sees a window of rows, which starts with row `t` and has as many rows as
+    /// the value has when the loops run a single step.
     Rows(RowLayout),
     /// A value such as the last carry of a loop. Each step computes the value that it would have if the program ended
     /// with that step.

@@ -4,7 +4,7 @@ use super::{assert_rejected, build, check};
 use funcify::prelude::*;
 use funcify::{custom_jvp, custom_vjp};
 
-/// Computes x^2, with the custom derivative 10 x. The rule calls the function, which is idiomatic in JAX.
+/// Computes x^2, with the custom derivative 10 x. The rule calls the function itself, as is idiomatic in JAX.
 fn square(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (square(x), x), |x, ct| ct * x * 10.0)
 }

@@ -184,7 +184,8 @@ fn what_is_captured_is_not_differentiated() {
     check(|w| jvp(w, w.ones_like(), |w| scaled(w, w.square())).1, 3.0, &[&[9.]]);
 }
 
-/// Checks call-c5: a rule that is not linear in its cotangents or tangents supports only its own mode.
+/// Checks call-c5: a rule that is not linear in its cotangents or tangents supports only its own mode: reverse mode for
+/// `custom_vjp`, and forward mode for `custom_jvp`.
 #[test]
 fn a_rule_that_is_not_linear_has_one_mode() {
     let clip = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0));

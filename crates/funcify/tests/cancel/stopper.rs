@@ -8,7 +8,7 @@ use funcify::{Cancellation, Value, apply, custom_op};
 use crate::elementwise::elementwise;
 
 thread_local! {
-    /// The handle to cancel, and the number of runs of the op that remain until it is cancelled.
+    /// The handle to cancel, and a countdown of the op's runs. The run that reaches 0 cancels the handle.
     pub(crate) static HANDLE: RefCell<Option<(Cancellation, usize)>> = const { RefCell::new(None) };
 }
 

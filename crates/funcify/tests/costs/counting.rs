@@ -1,4 +1,4 @@
-//! A backend that counts the work it does.
+//! A backend that counts kernel runs, uploads, stacked rows and held bytes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct CountedTensor(
     #[expect(dead_code, reason = "returns the bytes to the counter on drop")] Arc<Bytes>,
 );
 
-/// A number of held bytes, which is subtracted from the counter on drop.
+/// The size of a tensor in bytes, which is subtracted from the counter `held` on drop.
 struct Bytes(usize, Arc<Counts>);
 
 impl Drop for Bytes {
@@ -32,7 +32,7 @@ impl Drop for Bytes {
     }
 }
 
-/// The counters of a [`CountingBackend`], which [`Cost::measure`] resets before the measured call.
+/// The counters of a [`CountingBackend`]. [`Cost::measure`] resets all of them except `held` before the measured call.
 #[derive(Default)]
 struct Counts {
     kernels: Mutex<BTreeMap<&'static str, usize>>,
@@ -133,17 +133,17 @@ pub(crate) struct Cost {
     pub(crate) stacked: usize,
     /// The peak size in bytes of the tensors that the call held, excluding those that the function keeps between calls.
     pub(crate) peak: usize,
-    /// The peak that the plan predicted, in bytes.
+    /// The peak that the function's report predicts, in bytes.
     pub(crate) planned: usize,
 }
 
 impl Cost {
-    /// Measures a repeated call with these arguments, so that compilation is not included.
+    /// Measures the second call with these arguments, which excludes compilation.
     pub(crate) fn measure(graph: &Graph, strategy: LoopStrategy, arguments: &[HostTensor]) -> Cost {
         Self::measure_rewritten(graph, strategy, arguments, None)
     }
 
-    /// Works like [`Cost::measure`], but applies rewrites first.
+    /// Works like [`Cost::measure`], but compiles the program with these rewrites.
     pub(crate) fn measure_rewritten(
         graph: &Graph,
         strategy: LoopStrategy,

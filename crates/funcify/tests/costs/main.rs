@@ -85,7 +85,8 @@ fn only_the_branch_that_is_taken_runs() {
     assert_eq!(ran, [1, 0, 0, 1, 0]);
 }
 
-/// The gradient of a cond recomputes the selected branch and runs its adjoint. It does not run the other branch.
+/// The gradient of a `cond` recomputes the selected branch and runs its backward pass. It does not run the other
+/// branch.
 #[test]
 fn the_gradient_of_a_choice_runs_one_branch() {
     let graph =
@@ -204,7 +205,8 @@ fn what_is_saved_is_not_computed_again() {
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
 }
 
-/// The backward pass reuses the residuals of the selected branch, and does not run the other branch.
+/// If the policy saves residuals, the backward pass does not recompute the selected branch. It never runs the other
+/// branch.
 #[test]
 fn what_is_saved_of_a_choice_is_not_computed_again() {
     let graph = built("model", |g| {
@@ -238,8 +240,8 @@ fn what_is_costly_is_not_computed_again() {
         let cost = Cost::measure(&gradient, Native, &[ramp(&[1, terms]), ramp(&[terms, terms])]);
         ["cos", "matmul", "exp"].map(|op| cost.run_count(op))
     };
-    // The counts include the backward pass, which computes, in each step, a `cos` for the derivative of `sin`, and two
-    // products.
+    // The counts include the backward pass, which computes two products in each step, and a `cos` for the derivative of
+    // `sin`.
     assert_eq!((cost(31), cost(32)), ([60, 80, 40], [60, 60, 20]));
 }
 
@@ -272,7 +274,8 @@ fn a_gradient_has_what_is_asked_for_alone() {
     assert_eq!(count(&ops("xs"), "cos"), 1);
 }
 
-/// For 64 elements, the up-sweep runs the addition kernel six times, and the down-sweep five times.
+/// An associative scan over 64 elements runs the addition kernel six times in the up-sweep and five times in the
+/// down-sweep.
 #[test]
 fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b));
@@ -298,7 +301,8 @@ fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([64, 128, 1024].map(|count| kernels(count, tolerant())), [143, 168, 243]);
 }
 
-/// The gradient does not use the running products of `a`, so only the up-sweep computes products of `a`.
+/// The gradient of a scan over affine maps does not use the running products of `a`, so only the up-sweep computes
+/// products of `a`.
 #[test]
 fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| {
@@ -311,7 +315,7 @@ fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([multiplied(64), multiplied(128), multiplied(1024)], [38, 44, 62]);
 }
 
-/// The function is evaluated once, and its derivative is applied to three tangents as one batch.
+/// A linearized function is evaluated once, and its derivative is applied to three tangents as one batch.
 #[test]
 fn linearised_functions_run_once() {
     let graph = built("model", |g| {
@@ -376,7 +380,7 @@ fn an_unrolled_loop_grows_by_its_step() {
     assert_eq!(instructions(Native, 2), 5, "exp, the loop, and three in its body");
 }
 
-/// A row that is read by two taps, in the same step or in different ones, is loaded only once.
+/// An unrolled loop loads each row only once, even if two taps read it, in the same step or in different ones.
 #[test]
 fn an_unrolled_loop_reads_each_row_once() {
     let graph = built("model", |g| {

@@ -1,6 +1,7 @@
-//! Shared methods of the elementwise custom ops in the tests.
+//! Trait methods shared by the elementwise custom ops in the tests.
 
-/// Implements the type rule and the batching rule of an elementwise op, and, if it has no attributes, its evaluation.
+/// Implements the type rule and the batching rule of an elementwise op. With a closure, also implements the evaluation,
+/// for an op without attributes.
 macro_rules! elementwise {
     () => {
         fn infer(

@@ -1,4 +1,4 @@
-//! A custom op whose composition does not return values of the op's result types.
+//! A custom op whose composition returns a value of the wrong type, or too many values.
 
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
 use funcify::{DType, HostTensor, Result, TensorType, Value, apply, custom_op};

@@ -1,4 +1,4 @@
-//! Code shared by the test backends that use the reference backend's tensors. Supplements `tensors_of!`.
+//! Code shared by the test backends that use the reference backend's tensors through `tensors_of!`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use funcify::HostTensor;
 use funcify::dispatch::{Compiled, Outcome};
 use funcify::error::BackendError;
 
-/// A tensor of the reference backend.
+/// The tensor type of the reference backend.
 type OnHost = Arc<HostTensor>;
 
 /// A compiled program that rejects all operands.

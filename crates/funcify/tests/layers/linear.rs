@@ -52,8 +52,8 @@ impl LayerInputs {
         xs.to_f64_vec().chunks(xs.shape()[2]).map(<[f64]>::to_vec).collect()
     }
 
-    /// Computes a causal convolution of `rows`, which are preceded by the rows of the input named `before`. `kernel`
-    /// returns the weight for a feature and a tap.
+    /// Computes a causal convolution of `rows`, which are preceded by the rows of the input whose name is `before`.
+    /// `kernel` returns the weight for a feature and a tap.
     pub(super) fn convolve(
         &self,
         before: &str,
@@ -385,8 +385,8 @@ fn rwkv() {
     }
 }
 
-/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised memories
-/// times `exp(-m)`, where `m` is the stabiliser.
+/// Compares the layer with its unstabilised definition. The layer's memories are the unstabilised memories times
+/// `exp(-m)`, where `m` is the stabiliser.
 #[test]
 fn slstm() {
     let layer = Xlstm { dtype: F64, heads: 2, ..Xlstm::new(XlstmCell::Slstm, 3, 4) }.layer().unwrap();

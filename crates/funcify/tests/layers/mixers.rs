@@ -63,8 +63,8 @@ fn griffin() {
                     (0..size).map(|j| u[i / size * size + j] * weight[(i / size * size + j) * size + i % size]);
                 sigmoid(of_head.sum::<f64>() + of.of(&format!("rg_lru_{name}_bias"))[i])
             };
-            // The flag is 0 in the first step of a sequence and 1 in all later steps. Here, the input `started` is the
-            // flag of the first step.
+            // `going_on` is 0 in the first step of a sequence and 1 in all later steps. In this test, the input
+            // `started` provides its value for the first step.
             let going_on = if t == 0 { of.of("started")[0] } else { 1.0 };
             let y: Vec<f64> = (0..inner)
                 .map(|i| {
@@ -83,8 +83,8 @@ fn griffin() {
     }
 }
 
-/// Compares the layer with its definition without a stabiliser. The layer's sums are the unstabilised sums times
-/// `exp(-max)`, where `max` is the stabiliser.
+/// Compares the layer with its unstabilised definition. The layer's sums are the unstabilised sums times `exp(-max)`,
+/// where `max` is the stabiliser.
 #[test]
 fn rwkv4() {
     let inner = 4;
@@ -93,7 +93,7 @@ fn rwkv4() {
     let (mut before, mut max) = (of.of("shift"), of.of("max"));
     let [mut num, mut den] =
         ["num", "den"].map(|name| of.of(name).iter().zip(&max).map(|(sum, max)| sum * max.exp()).collect::<Vec<f64>>());
-    // Check that no initial denominator is near 0, because the pseudorandom values have both signs.
+    // The pseudorandom values have both signs, so check that no initial denominator is near 0.
     assert!(den.iter().all(|den| den.abs() > 0.05), "{den:?}");
     let mut ys = Vec::new();
     for x in of.rows() {
@@ -119,8 +119,8 @@ fn rwkv4() {
     assert_agrees(&layer, 5, &[ys, before, num, den, max]);
 }
 
-/// Compares the layer with its definition without a stabiliser. The layer's memories are the unstabilised memories
-/// times `exp(-m)`, where `m` is the stabiliser.
+/// Compares the layer with its unstabilised definition. The layer's memories are the unstabilised memories times
+/// `exp(-m)`, where `m` is the stabiliser.
 #[test]
 fn xlstm_large() {
     let (heads, dk, dv, cap) = (2, 2, 3, 0.5);
@@ -149,7 +149,7 @@ fn xlstm_large() {
             }
             m[head] = (sigmoid(f[head]).ln() + m[head]).max(i[head]);
             let q: Vec<f64> = q[head * dk..(head + 1) * dk].iter().map(|q| q / (dk as f64).sqrt()).collect();
-            // This is the stabilised norm times `exp(m)`.
+            // The layer divides by the stabilised norm. Here, `norm` is that norm times `exp(m)`.
             let norm =
                 (0..dk).map(|row| n[head * dk + row] * q[row]).sum::<f64>().abs().max(1.0) + 1e-6 * m[head].exp();
             let read = |column: usize| (0..dk).map(|row| q[row] * memory[(head * dk + row) * dv + column]).sum::<f64>();

@@ -44,7 +44,7 @@ struct Block {
 /// A causal depthwise convolution, which filters each feature over the last `WINDOW` bytes.
 #[derive(Module, Debug)]
 struct Convolution {
-    /// The filters, `[WINDOW, inner]`.
+    /// The filters, of shape `[WINDOW, inner]`.
     weight: Param<Tensor<2>>,
     bias: Param<Tensor<1>>,
 }
@@ -193,7 +193,7 @@ impl ModuleVisitor for Parameters {
     }
 }
 
-/// Returns the name of a parameter in weight files, and whether these files store the parameter transposed.
+/// Returns the name of a parameter in weight files, and `true` if these files store the parameter transposed.
 fn name(path: &[String]) -> (String, bool) {
     let name = path.join(".").replace("gamma", "weight");
     let is_turned = !name.contains(".scan.") && name.ends_with("_proj.weight");
@@ -257,7 +257,7 @@ impl ModuleMapper for WeightLoader<'_> {
         let numbers = tensor.to_f64_vec().into_iter().map(|number| number as f32).collect::<Vec<f32>>();
         let tensor = Tensor::<D>::from_data(TensorData::new(numbers, tensor.shape().to_vec()), &self.device);
         let tensor = if is_turned { tensor.transpose() } else { tensor };
-        // Rebuilding the tensor makes its elements contiguous, as in Burn's own initial weights.
+        // Rebuild the tensor to make its elements contiguous, like those of Burn's own initial weights.
         let tensor = Tensor::from_data(tensor.into_data(), &self.device).require_grad();
         Param::initialized(ParamId::from(index as u64 + 1), tensor)
     }

@@ -28,7 +28,7 @@ pub(crate) struct Model {
 struct Block {
     norm: RmsNorm,
     in_proj: Linear,
-    /// The filters of the convolution, `[WINDOW, inner]`.
+    /// The filters of the convolution, of shape `[WINDOW, inner]`.
     conv: Tensor,
     bias: Tensor,
     scan: SelectiveScan,

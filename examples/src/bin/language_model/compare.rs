@@ -1,4 +1,5 @@
-//! Compares the cost of a training step with funcify's loop, with the framework's own loop, and in `transformers`.
+//! Measures the time and memory of a training step in three implementations: with funcify's loop, with the framework's
+//! own loop, and in `transformers`.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +18,7 @@ const PEER_ROUNDS: usize = 2;
 /// The Python program that trains the same model with `transformers`.
 const PEER: &str = include_str!("transformers_peer.py");
 
-/// Prints a table of median times and peak memory. Training steps with the two loops alternate.
+/// Prints a table of median times and peak memory. The training steps of the two loops alternate.
 pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
     let sizes = model.sizes();
     let weights = sizes.weights(1)?;
@@ -63,7 +64,7 @@ fn median(costs: &[(f64, usize)]) -> (f64, usize) {
     (times[times.len() / 2], bytes[bytes.len() / 2])
 }
 
-/// Returns the table row for `transformers`, or the reason why it could not be measured.
+/// Returns the table row for `transformers`, or the reason why its training step could not be measured.
 fn transformers(model: &Model, python: &Path) -> Result<String, String> {
     let sizes = model.sizes();
     let numbers = [sizes.layers, sizes.width, sizes.batch, sizes.bytes, PEER_ROUNDS].map(|number| number.to_string());

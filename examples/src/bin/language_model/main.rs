@@ -77,8 +77,8 @@ enum Command {
         #[arg(long, default_value_t = 8)]
         streams: usize,
     },
-    /// Compare a training step with funcify's loop, with the framework's own loop, and in `transformers` if it is
-    /// installed.
+    /// Compare the cost of training steps that use funcify's loop, the framework's own loop, and `transformers` if it
+    /// is installed.
     Compare {
         #[command(flatten)]
         model: Model,
@@ -131,8 +131,8 @@ impl Model {
 }
 
 fn main() -> Result<()> {
-    // This thread needs a large stack: a handwritten loop records a graph as deep as its sequence is long, and Candle
-    // frees such a graph recursively.
+    // This thread needs a large stack: for a handwritten loop, the depth of the recorded graph grows with the sequence,
+    // and Candle frees that graph recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| run(Arguments::parse().command))?;
     all.join().map_err(|_| anyhow::anyhow!("it panicked"))?
 }

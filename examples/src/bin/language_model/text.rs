@@ -19,11 +19,11 @@ pub(crate) struct Text {
 /// A batch of windows of bytes, with the successor of each byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
-    /// The bytes, `[batch, bytes]`.
+    /// The bytes of all windows, one window after the other.
     pub(crate) bytes: Vec<u32>,
     /// The successor of each byte: the same windows, shifted by one byte.
     pub(crate) next: Vec<u32>,
-    /// The shape `[batch, bytes]`.
+    /// The number of windows, and the number of bytes per window.
     pub(crate) shape: [usize; 2],
 }
 

@@ -136,7 +136,7 @@ pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> 
     let of = |name: &str| Model { folder: model.folder.join(name), ..model.clone() };
     let (at_once, in_halves) = (of("at_once"), of("in_halves"));
     let half = options.steps / 2;
-    // Both runs validate at the same steps, so their histories are the same.
+    // Set `every` to half of the steps, so that both runs validate at the same steps and record the same losses.
     let options = Options { every: half, ..options.clone() };
     let expected = run(&at_once, &Options { start_over: true, ..options.clone() }, text)?;
     run(&in_halves, &Options { until: Some(half), start_over: true, ..options.clone() }, text)?;

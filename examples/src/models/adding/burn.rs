@@ -43,7 +43,7 @@ impl Network {
         relu(self.encoder.forward(rows) - 1.0) * FEATURE_SCALE
     }
 
-    /// Computes the answers, `[B,1]`.
+    /// Computes the answers, `[B,1]`, with the loop that `whose` selects.
     fn forward(&self, rows: Tensor<3>, whose: Loop) -> Result<Tensor<2>> {
         let last = match whose {
             Loop::Plugin => {
@@ -55,8 +55,9 @@ impl Network {
         Ok(self.readout.forward(last))
     }
 
-    /// Computes the layer's last output step by step. Rows are encoded inside the loop, because the backward pass of
-    /// each slice of a tracked sequence would take time proportional to the length of the whole sequence.
+    /// Computes the layer's last output step by step. Encodes the rows inside the loop: if autodiff tracked a sequence
+    /// of encoded rows, the backward pass of each slice would take time proportional to the length of the whole
+    /// sequence.
     fn own_loop(&self, rows: Tensor<3>) -> Result<Tensor<2>> {
         let own = S5Parameters::of(&self.layer)?;
         let (rate, b) = own.discretise();
@@ -71,7 +72,7 @@ impl Network {
     }
 }
 
-/// A complex tensor as its real and imaginary parts.
+/// A complex tensor, represented by its real and imaginary parts.
 type Complex = (Tensor<2>, Tensor<2>);
 
 /// The parameters of S5, for the handwritten loop with Burn's ops.
@@ -111,7 +112,7 @@ impl S5Parameters {
         let (re, im) = self.lambda.clone();
         let (decay, angle) = ((re.clone() * step.clone()).exp(), im.clone() * step);
         let rate = (decay.clone() * angle.clone().cos(), decay * angle.sin());
-        // The gain is (Λ̄ - 1) / Λ.
+        // B̄ is B times the gain, (Λ̄ - 1) / Λ.
         let norm = re.clone().square() + im.clone().square();
         let gain = multiply((rate.0.clone() - 1.0, rate.1.clone()), (re / norm.clone(), -im / norm));
         let b = multiply(gain, parts(self.b.clone()));
@@ -125,7 +126,7 @@ impl S5Parameters {
     }
 }
 
-/// Splits `[m,n,2]` into its real and imaginary parts, each transposed to `[n,m]`.
+/// Splits a tensor `[m,n,2]` into its real and imaginary parts, each transposed to `[n,m]`.
 fn parts(numbers: Tensor<3>) -> Complex {
     let part = |index: usize| numbers.clone().slice_dim(2, index).squeeze_dim::<2>(2).transpose();
     (part(0), part(1))

@@ -52,8 +52,9 @@ impl Model {
         self.readout.forward(&last)?.squeeze(1)
     }
 
-    /// Computes the layer's last output step by step. Rows are encoded inside the loop, because the backward pass of
-    /// each `narrow` of a tracked sequence would take time proportional to the length of the whole sequence.
+    /// Computes the layer's last output step by step. Encodes the rows inside the loop: if autodiff tracked a sequence
+    /// of encoded rows, the backward pass of each `narrow` would take time proportional to the length of the whole
+    /// sequence.
     fn own_loop(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
         let rows = rows.transpose(0, 1)?.contiguous()?;
         let (steps, sequences, _) = rows.dims3()?;
@@ -70,7 +71,7 @@ impl Model {
     }
 }
 
-/// A complex tensor as its real and imaginary parts.
+/// A complex tensor, represented by its real and imaginary parts.
 type Complex = (Tensor, Tensor);
 
 /// The parameters of S5, for the handwritten loop with Candle's ops.
@@ -97,7 +98,7 @@ impl S5Parameters {
         let decay = (&self.lambda.0 * &step)?.exp()?;
         let angle = (&self.lambda.1 * &step)?;
         let rate = ((&decay * angle.cos()?)?, (&decay * angle.sin()?)?);
-        // The gain is (Λ̄ - 1) / Λ.
+        // B̄ is B times the gain, (Λ̄ - 1) / Λ.
         let norm = (self.lambda.0.sqr()? + self.lambda.1.sqr()?)?;
         let conjugate = ((&self.lambda.0 / &norm)?, (&self.lambda.1 / &norm)?.neg()?);
         let gain = multiply(&((&rate.0 - 1.0)?, rate.1.clone()), &conjugate)?;

@@ -28,11 +28,12 @@ const MAX_RIGHT_ERROR: f32 = 0.04;
 
 /// The seed of the initial weights.
 const SEED: u64 = 1;
-/// The standard deviation of the weights `W` of the features, `relu(W row - 1)`. It is chosen so that few elements of
-/// `W row` exceed 1 unless the row is marked. Otherwise, a thousand unmarked rows would drown out the marked ones in
-/// the sum.
+/// The standard deviation of the weights `W`, where the features of a row are `relu(W row - 1)`. It is chosen so that
+/// few elements of `W row` exceed 1 unless the row is marked. Otherwise, a thousand unmarked rows would drown out the
+/// marked ones in the sum.
 const WEIGHT_DEVIATION: f64 = 1.0;
-/// The factor by which features are scaled. The slowest states of S5 add only a thousandth of their input in a step.
+/// The factor that scales the features. It is large because the slowest states of S5 add only a thousandth of their
+/// input in each step.
 const FEATURE_SCALE: f64 = 10.0;
 
 /// The sizes of the model and of its training data.
@@ -99,7 +100,7 @@ impl Batch {
 
 /// The operations that the model implements in each framework.
 trait Adder: Training {
-    /// Returns the answers to a batch, `[B]`.
+    /// Returns the model's answers to a batch, `[B]`.
     fn answers(&self, batch: &Batch) -> Result<Vec<f32>>;
 }
 
@@ -133,7 +134,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
         println!("  {steps} steps: mean squared error {error}, {right:.0} % within {MAX_RIGHT_ERROR}");
     };
     report(sizes.steps, error, right);
-    // The error on longer sequences is reported but not checked, because the states decay over such lengths.
+    // Report the error on longer sequences, but do not check it, because the states decay over such lengths.
     let longer = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);
@@ -142,7 +143,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     Ok(())
 }
 
-/// Returns the mean squared error of answers, and the fraction of correct ones.
+/// Returns the mean squared error of the answers and the fraction that are correct.
 fn score(answers: &[f32], batch: &Batch) -> (f64, f64) {
     let count = answers.len() as f64;
     let errors = || answers.iter().zip(&batch.sums).map(|(answer, sum)| answer - sum);

@@ -2,7 +2,7 @@
 //! graph that computes answers uses the same LSTM step.
 //!
 //! The body of the loop could also use `burn::nn::Lstm`, which has two linear maps for each gate. A single matrix
-//! product for all four gates is faster, with funcify's loop and with the framework's own.
+//! product for all four gates is faster, both with funcify's loop and with the framework's own.
 
 use anyhow::Result;
 use burn::module::Module;
@@ -75,7 +75,7 @@ impl Reader {
         }
     }
 
-    /// Runs one step on a token `[1]`. Returns the logits of the next letter, and the new state.
+    /// Runs one step of the model on a token, `[1]`. Returns the logits of the next letter, and the new state.
     fn step(&self, token: Tensor<1, Int>, state: LstmState<2>) -> (Tensor<2>, LstmState<2>) {
         let x = self.input.forward(self.embedding.forward(token.unsqueeze()));
         let state = cell(&self.hidden, state, x.squeeze_dim(1));

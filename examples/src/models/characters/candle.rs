@@ -1,8 +1,8 @@
-//! The model in Candle, where the layer is a single op of Candle's autodiff.
+//! The model in Candle, where Candle's autodiff sees the whole LSTM layer as a single op.
 //!
 //! `funcify_candle::nn::Lstm` has the parameters of `candle_nn::LSTM`, under the same names. On two cores, its training
 //! step is more than twice as fast as `RnnExt::scan` on Candle's own layer and uses less memory, because `RnnExt::scan`
-//! runs Candle's ops again for the gradient.
+//! runs Candle's ops a second time for the gradient.
 
 use anyhow::Result;
 use candle_core::{DType, Device, Module, Tensor};

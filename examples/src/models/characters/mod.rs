@@ -90,7 +90,8 @@ impl Stream {
         Stream { sizes, sums, held_out, random }
     }
 
-    /// Draws windows that start with a sum. The last sum of a window may be cut off.
+    /// Draws a batch of windows, each of which starts at the beginning of a sum. The last sum of a window may be cut
+    /// off.
     fn batch(&mut self) -> Batch {
         let mut batch = Batch { tokens: Vec::new(), before: Vec::new(), answers: Vec::new() };
         for end in (1..=self.sizes.batch).map(|row| row * self.sizes.letters) {
@@ -131,7 +132,7 @@ impl Stream {
 /// Builds the graph that computes answers. `step` is the graph of one step, `(weights .., token [1], h, c) -> (logits
 /// [1,V], h, c)`.
 ///
-/// The inputs are the weights and a prompt `[P]`. The outputs are the tokens, `i64[MAX_LETTERS]`, and `count`: the
+/// Its inputs are the weights and a prompt `[P]`. Its outputs are the tokens, `i64[MAX_LETTERS]`, and `count`: the
 /// first `count` tokens are the answer.
 fn answer_graph(step: &Graph) -> funcify::Result<Graph> {
     let count = step.inputs().len() - 3;
@@ -148,7 +149,7 @@ fn answer_graph(step: &Graph) -> funcify::Result<Graph> {
             let state = step.input_type(count + index);
             full(state.shape.clone(), state.dtype, 0.0)
         });
-        // The scan omits the last letter of the prompt, because the first step of the answer reads it.
+        // The scan omits the last letter of the prompt, because the first step of the `while_loop` reads it.
         let (states, ()) = scan(start, prompt.slice(0, ..-1), |states, token| (next(token.unsqueeze(0), states).1, ()));
         let empty = full([MAX_LETTERS], DType::I64, -1.0);
         let (tokens, count, ..) = while_loop(
@@ -174,15 +175,15 @@ struct Answer {
 trait Calculator: Training {
     type State;
 
-    /// Returns a function from prompts to answers that runs the graph with the current weights.
+    /// Returns a function that answers a prompt by running the graph with the current weights.
     fn answer_function(&self) -> Result<impl Fn(&[u32]) -> Result<Answer>>;
 
-    /// Runs a step with the framework's own ops. Starts from zeros if `state` is `None`. Returns the most likely next
-    /// token, and the new state.
+    /// Runs one step with the framework's own ops, from a state of zeros if `state` is `None`. Returns the most likely
+    /// next token, and the new state.
     fn read(&self, token: u32, state: Option<Self::State>) -> Result<(u32, Self::State)>;
 }
 
-/// Answers a prompt with a Rust loop over tokens.
+/// Answers a prompt with a Rust loop that calls [`Calculator::read`] for each token.
 fn answer_by_hand<M: Calculator>(model: &M, prompt: &[u32]) -> Result<Vec<u32>> {
     let (mut state, mut next) = (None, END);
     for token in prompt {
@@ -228,7 +229,8 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
     Ok(())
 }
 
-/// Asks the model for the answers to these sums, and returns the number of correct ones.
+/// Asks the model for the answers to these sums, checks that [`answer_by_hand`] gives the same answers, and returns the
+/// number of correct ones.
 fn count_right_answers<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
     println!("  held-out sums:");
     let answer_prompt = model.answer_function()?;

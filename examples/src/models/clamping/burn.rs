@@ -1,4 +1,4 @@
-//! The model in Burn. The loss is a graph with a `cond`, and the whole graph is one op of Burn's autodiff.
+//! The model in Burn. The loss is a graph with a `cond`, and Burn's autodiff sees the whole graph as a single op.
 
 use anyhow::Result;
 use burn::module::{Module, Param};
@@ -24,7 +24,7 @@ struct Weights {
     weights: Param<Tensor<1>>,
 }
 
-/// The weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
+/// The operands of the loss: the weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
 type Operands = (Tensor<1>, Tensor<1>, Tensor<1>);
 
 impl Model {
@@ -36,7 +36,8 @@ impl Model {
     }
 }
 
-/// Returns the residuals: the curve minus the readings. Applies `limit` to the exponents and to the residuals.
+/// Returns the residuals, which are the curve minus the readings, after applying `limit` to the exponents and to the
+/// residuals.
 fn residuals(operands: &Operands, limit: fn(Tensor<1>) -> Tensor<1>) -> Tensor<1> {
     let (weights, times, readings) = operands.clone();
     let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.clone().slice(index..index + 1));

@@ -1,4 +1,4 @@
-//! The model in Candle. The loss is a graph with a `cond`, and the whole graph is one op of Candle's autodiff.
+//! The model in Candle. The loss is a graph with a `cond`, and Candle's autodiff sees the whole graph as a single op.
 
 use anyhow::Result;
 use candle_core::{Device, Result as CandleResult, Tensor, Var};
@@ -19,7 +19,7 @@ pub(super) struct Model {
     device: Device,
 }
 
-/// The weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
+/// The operands of the loss: the weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
 type Operands = (Tensor, Tensor, Tensor);
 
 impl Model {
@@ -31,7 +31,8 @@ impl Model {
     }
 }
 
-/// Returns the residuals: the curve minus the readings. Applies `limit` to the exponents and to the residuals.
+/// Returns the residuals, which are the curve minus the readings, after applying `limit` to the exponents and to the
+/// residuals.
 fn residuals(operands: &Operands, limit: fn(Tensor) -> CandleResult<Tensor>) -> CandleResult<Tensor> {
     let (weights, times, readings) = operands;
     let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.narrow(0, index, 1));

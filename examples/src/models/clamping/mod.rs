@@ -1,4 +1,5 @@
-//! A fit that survives batches with overflow: a `cond` clamps the values of such a batch, and only one branch runs.
+//! A fit that survives batches in which values overflow: for such a batch, a `cond` runs a branch that clamps these
+//! values, and for all others, it runs the plain computation.
 //!
 //! The model is a time-kill curve with regrowth: an antibiotic kills most bacteria, but a few resistant ones multiply.
 //! The readings are noisy logarithms of the number of bacteria, `ln N(t) = ln(exp(s - k t) + exp(r - g (12 - t)))`,
@@ -6,8 +7,8 @@
 //! hours, so `exp` overflows. Some readings failed and are NaN.
 //!
 //! A single such time or reading ruins all weights, because neither the loss nor its gradients are finite. The usual
-//! mask, `where(is_finite(f(x)), f(x), clamped)`, makes only the loss finite. Its gradient is zero times the derivative
-//! of `f`, which is infinite. The weights therefore become NaN anyway, which the finite loss hides.
+//! mask, `where(is_finite(f(x)), f(x), clamped)`, makes only the loss finite. The gradient is still zero times the
+//! derivative of `f`, which is infinite. The weights therefore become NaN anyway, and the finite loss hides this.
 //!
 //! With `cond`, the computation is unchanged for a batch whose residuals are all finite. In any other batch, the
 //! exponents are clamped so that `exp` cannot overflow. The residuals are clamped too: NaN becomes zero, and infinities
@@ -46,9 +47,9 @@ const MAX_READING: f64 = 30.0;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Guard {
     Nothing,
-    /// Replaces each residual that is not finite.
+    /// Uses `where` to replace each non-finite residual with the clamped one.
     Where,
-    /// Runs the clamping branch of a `cond` for a batch with residuals that are not finite.
+    /// Uses a `cond` that runs its clamping branch if any residual of the batch is not finite.
     Cond,
 }
 
@@ -56,7 +57,7 @@ enum Guard {
 struct Readings {
     random: StdRng,
     noise: Normal<f32>,
-    /// The number of batches so far that contain an invalid reading.
+    /// The number of batches drawn so far that contain an invalid time or reading.
     invalid: usize,
 }
 
@@ -65,7 +66,7 @@ impl Readings {
         Ok(Readings { random: StdRng::seed_from_u64(3), noise: Normal::new(0.0, NOISE)?, invalid: 0 })
     }
 
-    /// Draws a batch: times, and logarithms of the numbers of bacteria.
+    /// Draws a batch of times, and of readings at these times: noisy logarithms of the number of bacteria.
     fn batch(&mut self) -> (Vec<f32>, Vec<f32>) {
         let [s, k, r, g] = TRUE;
         let mut is_invalid = false;
@@ -107,7 +108,8 @@ trait Curve: Training {
     /// Returns the four fitted parameters.
     fn fitted(&self) -> Result<Vec<f32>>;
 
-    /// Returns the number of batches that took the clamping branch, and the number of batches with invalid readings.
+    /// Returns the number of batches that took the clamping branch, and the number of batches with invalid times or
+    /// readings.
     fn clamped(&self) -> (usize, usize);
 }
 
@@ -134,8 +136,8 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     let (all, as_they_are) = (losses.len(), losses.len() - clamped);
     println!("  of {all} batches, {as_they_are} were computed unchanged and {clamped} clamped");
     ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
-    // The loss of a single batch is not meaningful if its values were clamped, so the median of the last losses is
-    // used.
+    // Use the median of the last losses, because the loss of a single batch is not meaningful if its values were
+    // clamped.
     let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();
     last.sort_by(f64::total_cmp);
     let noise = f64::from(NOISE * NOISE);
@@ -152,8 +154,8 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     Ok(())
 }
 
-/// Trains until all weights are NaN. Returns the number of the last step (starting at 1), its loss, and the loss of the
-/// step after it.
+/// Trains until all weights are NaN. Returns the number of the step that made them NaN (starting at 1), its loss, and
+/// the loss of the next step. Fails if the weights are not NaN after 100 steps.
 fn train_until_nan<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
     for step in 1..=100 {
         let loss = model.step(0.05)?;

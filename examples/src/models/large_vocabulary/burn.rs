@@ -1,7 +1,7 @@
 //! The model in Burn: a `scan` over chunks, whose closure accumulates Burn's own cross-entropy.
 //!
-//! A loss that is written as a graph (`funcify_burn::Differentiable`) needs the same memory, and takes less time on
-//! ndarray.
+//! A loss that is written as a graph (`funcify_burn::Differentiable`) needs the same amount of memory, and takes less
+//! time on ndarray.
 
 use anyhow::Result;
 use burn::module::Module;

@@ -1,7 +1,7 @@
 //! The model in Candle: a `map` over chunks, whose closure calls Candle's own cross-entropy.
 //!
-//! A loss that is written as a graph (`funcify_candle::Differentiable`) needs the same memory, and takes about 12 %
-//! less time.
+//! A loss that is written as a graph (`funcify_candle::Differentiable`) needs the same amount of memory, and takes
+//! about 12 % less time.
 
 use anyhow::Result;
 use candle_core::{D, DType, Device, Tensor};

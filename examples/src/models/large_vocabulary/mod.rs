@@ -109,7 +109,8 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     Ok(())
 }
 
-/// Compares the peak memory of a training step with the chunked loss and with the framework's own cross-entropy.
+/// Checks that a training step needs far less memory with the chunked loss than with the framework's own cross-entropy
+/// of all tokens at once.
 fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>) -> Result<()> {
     if !run.is_on_host() {
         println!("  the memory of this device is not counted, so it is not compared");
@@ -117,7 +118,8 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     }
     let peak = |whose| {
         let mut model = start(whose)?;
-        // The first step allocates memory that stays allocated, such as the programs and Adam's moments.
+        // Take the first step before the measurement, because it allocates memory that stays allocated, such as the
+        // programs and Adam's moments.
         model.step(1e-6)?;
         Ok::<f64, anyhow::Error>(Cost::measure(&mut model)?.bytes as f64)
     };
@@ -129,7 +131,7 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     println!("  the logits of all {} tokens are {logits_mb:.1} MB", sizes.tokens);
     let least = run.quick_or_full(4.0, 10.0);
     ensure!(whole > least * chunks, "chunks should need less than a {least}th of the memory");
-    // In a small model, Adam's moments need more memory than the logits, so a quick run does not check this.
+    // Skip this check in a quick run, because Adam's moments need more memory than the logits in a small model.
     ensure!(run.quick || chunks < logits, "the logits of all tokens should never exist at once");
     Ok(())
 }

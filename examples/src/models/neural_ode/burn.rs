@@ -17,7 +17,7 @@ pub(super) struct Model {
     device: Device,
 }
 
-/// The vector field, `[B,2] -> [B,2]`.
+/// The network that models the vector field, `[B,2] -> [B,2]`.
 #[derive(Module, Debug)]
 pub(super) struct Network {
     hidden: Linear,
@@ -46,7 +46,7 @@ impl Network {
         x + (first + (second + third) * 2.0 + fourth) * (step / 6.0)
     }
 
-    /// Integrates from `start`. Returns the point after each step, `[T,B,2]`.
+    /// Integrates the vector field from `start`. Returns the point after each step, `[T,B,2]`.
     fn integrate(&self, start: Tensor<2>, step: f64, steps: usize) -> Result<Tensor<3>> {
         let (_, trajectory) = Scan::new().length(steps).run(self, start, (), |network, x, ()| {
             let next = network.runge_kutta(x, step);

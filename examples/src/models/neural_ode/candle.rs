@@ -1,4 +1,4 @@
-//! The model in Candle: the integrator is a graph, which is one op of Candle's autodiff.
+//! The model in Candle: the integrator is a graph that Candle's autodiff sees as a single op.
 
 use anyhow::Result;
 use candle_core::{Device, Module, Tensor};
@@ -12,7 +12,7 @@ use crate::training::{Loop, Training};
 
 pub(super) struct Model {
     network: Network,
-    /// The integrator over the steps of one segment.
+    /// The integrator, compiled for the number of steps of a segment.
     integrator: Differentiable,
     adam: Adam,
     segments: Segments,
@@ -20,7 +20,7 @@ pub(super) struct Model {
     device: Device,
 }
 
-/// The vector field, `[B,2] -> [B,2]`.
+/// The network that models the vector field, `[B,2] -> [B,2]`.
 struct Network {
     hidden: Linear,
     slope: Linear,
@@ -78,7 +78,7 @@ impl Model {
         Ok(Model { network, integrator, adam, segments: Segments::new(sizes), whose, device: device.clone() })
     }
 
-    /// Integrates from `start`. Returns the point after each step, `[T,B,2]`.
+    /// Runs `integrator` with the current weights from `start`. Returns the point after each step, `[T,B,2]`.
     fn integrate(&self, integrator: &Differentiable, start: &Tensor) -> candle_core::Result<Tensor> {
         let layers = [&self.network.hidden, &self.network.slope];
         let weights = layers.into_iter().flat_map(|layer| [Some(layer.weight()), layer.bias()]).flatten();

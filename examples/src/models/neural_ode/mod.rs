@@ -17,7 +17,7 @@ use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
 const START: [f64; 2] = [2.0, 0.0];
-/// The number of steps of the true solution for each step of the model.
+/// The number of integration steps that compute the true solution over one step of the model.
 const SUBSTEPS: usize = 20;
 
 /// Computes the true vector field, `A x³`.
@@ -63,7 +63,7 @@ struct Segments {
     random: StdRng,
 }
 
-/// The start points of segments, `[B,2]`, and the points that follow them, `[T,B,2]`.
+/// A batch of segments: their start points, `[B,2]`, and the points that follow them, `[T,B,2]`.
 struct Batch {
     starts: Vec<f32>,
     rest: Vec<f32>,
@@ -126,7 +126,7 @@ fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
 }
 
 /// Returns the largest distance between the points of a trajectory, `[T,2]`, and the true solution. `truth` also
-/// contains the start point, which is skipped.
+/// contains the start point, which is skipped. NaN counts as an infinite distance.
 fn largest_distance(trajectory: &[f32], truth: &[[f64; 2]]) -> f64 {
     let distance = |(point, [x, y]): (&[f32], &[f64; 2])| (f64::from(point[0]) - x).hypot(f64::from(point[1]) - y);
     let distances = trajectory.chunks_exact(2).zip(&truth[1..]).map(distance);

@@ -1,4 +1,4 @@
-//! The model in Burn: the likelihood is a graph, which is one op of Burn's autodiff.
+//! The model in Burn: the likelihood is a graph that Burn's autodiff sees as a single op.
 
 use anyhow::Result;
 use burn::module::{Module, Param};
@@ -31,7 +31,7 @@ impl Model {
         Ok(Model { likelihood, flow, adam: Adam::new(Variances { logarithms }), whose })
     }
 
-    /// Runs the Kalman filter year by year, with Burn's ops.
+    /// Computes the negative log-likelihood per year with Burn's ops, by running the Kalman filter year by year.
     fn own_loop(&self, log_variances: Tensor<1>) -> Tensor<1> {
         let variances = log_variances.exp();
         let (noise, walk) = (variances.clone().slice(0..1), variances.slice(1..2));

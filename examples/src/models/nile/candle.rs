@@ -1,4 +1,4 @@
-//! The model in Candle: the likelihood is a graph, which is one op of Candle's autodiff.
+//! The model in Candle: the likelihood is a graph that Candle's autodiff sees as a single op.
 
 use anyhow::Result;
 use candle_core::{Device, Tensor, Var};
@@ -25,7 +25,7 @@ impl Model {
         Ok(Model { likelihood, flow: Tensor::new(&FLOW, device)?, log_variances, adam, whose })
     }
 
-    /// Runs the Kalman filter year by year, with Candle's ops.
+    /// Computes the negative log-likelihood per year with Candle's ops, by running the Kalman filter year by year.
     fn own_loop(&self) -> candle_core::Result<Tensor> {
         let variances = self.log_variances.exp()?;
         let (noise, walk) = (variances.get(0)?, variances.get(1)?);

@@ -23,7 +23,7 @@ pub(crate) fn library_state() -> library::State {
 }
 
 /// Compares our model with the library's on prompts of these lengths, each followed by three more tokens. Calls `check`
-/// with the library's model, the prompt and the prompt's logits.
+/// with the library's model, the prompt and the library's logits for the prompt.
 pub(crate) fn check_prompts(lengths: &[usize], check: impl Fn(&library::Model, &Tensor, &Tensor)) {
     let weights = weights(DType::F32);
     let theirs = library::Model::new(&library_config(), weights.file()).unwrap();
@@ -73,7 +73,7 @@ fn gradients_are_slopes() {
 fn it_learns_what_the_library_cannot() {
     let weights = weights(DType::F32);
     let ids = tokens(LIBRARY_BATCH, 12, 11);
-    // The library's norm stops the gradients of all earlier layers.
+    // The library's norm has no gradient, so the layers before it get none either.
     let theirs = library::Model::new(&library_config(), weights.builder()).unwrap();
     let loss = next_token_loss(&walk(&theirs, &ids, &mut library_state()), &ids).unwrap();
     assert!(loss.backward().unwrap().get(&weights.vars()["layers.0.mixer.in_proj.weight"]).is_none());
@@ -97,7 +97,7 @@ fn ids_and_states_that_do_not_fit_are_refused() {
     assert!(error.contains("zero_state"), "{error}");
 }
 
-/// Asserts that a model with this configuration is rejected, with an error that names the option.
+/// Asserts that a model with this configuration is rejected, with an error that names `option`.
 pub(crate) fn assert_rejected(config: super::Config, option: &str) {
     let error = Model::new(&config, weights(DType::F32).file()).err().unwrap().to_string();
     assert!(error.contains(option), "{error}");

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::ops::op_key;
 use crate::ops::rules::*;
 
-/// A tensor whose elements are known when the graph is built. The op has no operands. The text form lists the elements.
+/// An op that returns a tensor whose elements are known when the graph is built. It has no operands. The text form
+/// lists the elements.
 #[derive(Clone, Debug)]
 pub struct Constant {
     /// The tensor.

@@ -11,7 +11,7 @@ use crate::ops::rules::*;
 
 /// Random bits computed from the operands `key` and `counter`. Both have the type `u32[.., 2]`, with the high word
 /// first. The result is `u32[.., shape]`, or `u32[.., shape, 2]` with both words of each block. Each index along the
-/// leading axes has a key and a counter of its own.
+/// leading axes has its own key and counter.
 #[derive(Clone, Debug)]
 pub struct Threefry {
     /// The shape of the random bits for each key.
@@ -79,8 +79,8 @@ impl OpRules for Threefry {
     no_derivative_rules!();
 }
 
-/// Computes the random bits of `size` blocks for each key. The kernels of all backends call this function. Keys and
-/// counters are pairs of words, high word first, and there is one counter for each key.
+/// Computes the random bits of `size` blocks for each key. `keys` and `counters` hold pairs of words, high word first,
+/// with one counter for each key. The kernels of all backends call this function.
 #[doc(hidden)]
 pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) -> Vec<u32> {
     let (keys, _) = keys.as_chunks::<2>();

@@ -3,9 +3,9 @@
 //! Jacobian of an elementwise op is diagonal.
 //!
 //! At points where an op is not differentiable, the functions return a conventional value: see the tables of
-//! `numerics.md` in the documentation of [`super`]. Higher-order derivatives differentiate the rules themselves. A rule
-//! must therefore be correct in a neighbourhood of each point: if a rule selects a value at just one point, the
-//! derivative of that value is wrong there.
+//! `numerics.md`, in the documentation of [`ops`](crate::ops). Higher-order derivatives differentiate the formulas that
+//! the rules add to the graph. A rule must therefore be correct in a neighbourhood of each point: if its formula
+//! selects a value that is correct at a single point only, the derivative of the formula is wrong at that point.
 
 use crate::ops::{Binary, Op, Unary};
 use crate::value::{Value, magnitude, select};
@@ -20,7 +20,8 @@ pub(in crate::ops) enum Passes {
     Chosen,
 }
 
-/// Returns the effect of an op on derivatives, or `None` if the op is not elementwise.
+/// Returns the effect of an op on derivatives. Returns `None` for ops that are not elementwise, and for elementwise ops
+/// without a derivative, such as comparisons.
 pub(in crate::ops) fn passes(op: &Op) -> Option<Passes> {
     match op {
         Op::Unary(op) => Some(unary_passes(*op)),
@@ -80,7 +81,7 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
             let (_, length, sum) = scaled(x.ones_like(), x);
             t * (sum.rsqrt() / length)
         }
-        // Uses two square roots, because the square of a large `x` would overflow.
+        // Use two square roots, because the square of a large `x` would overflow.
         Unary::Acosh => t * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
         Unary::Atanh => t / one_minus_square(x),
         Unary::Erf => t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp(),
@@ -107,13 +108,13 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Div if first => t / y,
         Binary::Div => -(t * z / y),
         Binary::Rem if first => t,
-        // Computes the truncated quotient from the remainder, because `x / y` may round up to the next integer.
+        // Compute the truncated quotient from the remainder, because `x / y` may round up to the next integer.
         Binary::Rem => -(t * ((x - z) / y).round()),
         Binary::Max => derivative_of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
         Binary::Min => derivative_of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
-            // At x = 0 and y >= 1, the derivative of this product with respect to `y` is 0 or infinite, so
-            // `stop_gradient` is applied to `y`. The selections with `is_one` avoid `0 * 0^-1` at (0, 0).
+            // At x = 0 and y >= 1, the derivative of this product with respect to `y` is 0 or infinite, so apply
+            // `stop_gradient` to `y`. The selections with `is_one` avoid `0 * 0^-1` at (0, 0).
             let is_zero = x.eq(0.0);
             let is_one = is_zero & y.eq(0.0);
             let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);

@@ -1,4 +1,4 @@
-//! `polygamma`: the derivatives of `digamma`, elementwise, of orders up to [`POLYGAMMA_ORDERS`].
+//! `polygamma`: the elementwise derivatives of `digamma`, up to order [`POLYGAMMA_ORDERS`].
 //!
 //! The op corresponds to JAX's `polygamma(n, x)`, except that the order is an attribute. Its derivative is the same op
 //! with the next order. The op computes in f64 and rounds the result once.

@@ -63,8 +63,7 @@ macro_rules! extrema_of_floats {
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
                 // If both operands are zeros, `larger` is `other`, and the result must be -0 only if both operands are
-                // -0. The mask clears the sign bit unless `self` has it set. In all other cases, the mask changes
-                // nothing.
+                // -0. The mask clears the sign bit unless `self` has it set. In all other cases, it has no effect.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
@@ -106,7 +105,7 @@ pub fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { small / (1.0 + small) } else { 1.0 / (1.0 + small) }
 }
 
-/// Computes the inverse of the error function, which is infinite at -1 and 1, and NaN beyond.
+/// Computes the inverse of the error function. The result is infinite at -1 and 1, and NaN beyond.
 ///
 /// Uses Wichura's algorithm AS 241 (PPND16, Applied Statistics 37, 1988) for the quantiles of the normal
 /// distribution: the result is the quantile at (1 + x) / 2, divided by the square root of 2.
@@ -131,7 +130,7 @@ pub fn erf_inv(x: f64) -> f64 {
     (quantile * std::f64::consts::FRAC_1_SQRT_2).copysign(x)
 }
 
-/// Computes the derivative of [`lgamma`], which is NaN at zero, the negative integers and -inf, as in XLA.
+/// Computes the derivative of [`lgamma`]. The result is NaN at zero, the negative integers and -inf, as in XLA.
 ///
 /// Uses the reflection formula below -1, and the recurrence to reach [1, 2], where a rational approximation (from
 /// Boost, by J. Maddock) is exact at the root. Above 10, uses the asymptotic series (Abramowitz and Stegun, 6.3.7,
@@ -196,7 +195,7 @@ pub const POLYGAMMA_ORDERS: usize = 100;
 /// 0.
 fn zeta_sum(order: usize, x: f64) -> f64 {
     let n = order as f64;
-    // Beyond this point, 8 terms of the asymptotic series suffice.
+    // For arguments above `far`, 8 terms of the asymptotic series suffice.
     let far = 2.0 * n + 10.0;
     let steps = (far - x).ceil().max(0.0) as usize;
     let end = x + steps as f64;
@@ -208,7 +207,7 @@ fn zeta_sum(order: usize, x: f64) -> f64 {
         sum += bernoulli * ratio;
     }
     let term = |y: f64| (1..=order).fold(1.0 / y, |product, k| product * (k as f64 / y));
-    // Adds the smallest terms first, for accuracy.
+    // Add the smallest terms first, for accuracy.
     (0..steps).rev().fold(scale * sum, |sum, step| sum + term(x + step as f64))
 }
 
@@ -355,7 +354,7 @@ const BERNOULLI: [f64; 8] =
 mod tests {
     use super::*;
 
-    /// Checks that a function's values are correct to a few ulps.
+    /// Checks that a function returns the expected values, to within a few ulps.
     #[track_caller]
     fn check(function: fn(f64) -> f64, values: &[(f64, f64)]) {
         for (x, expected) in values {

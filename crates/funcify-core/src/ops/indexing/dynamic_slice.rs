@@ -6,7 +6,7 @@ use crate::ops::rules::*;
 use crate::ops::{check_index_dtype, gather_along};
 use crate::value::{self, iota};
 
-/// The op `dynamic_slice(x, start)`: `size` elements along `axis`, starting at the index `start`.
+/// The op `dynamic_slice(x, start)`, which returns `size` elements of `x` along `axis`, starting at the index `start`.
 #[derive(Clone, Debug)]
 pub struct DynamicSlice {
     /// The axis to slice.
@@ -43,7 +43,7 @@ impl OpRules for DynamicSlice {
         }
         let x = x.materialized(size);
         if self.size.constant() == Some(0) {
-            // The start of an empty slice does not matter. The axis may be empty too.
+            // An empty slice does not depend on its start, so use a static slice, which also works on an empty axis.
             return Ok(vec![Batched::mapped(x.slice(self.axis as i64 + 1, 0..0))]);
         }
         let shape = x.checked()?.shape().with_dim(self.axis + 1, self.size.clone());
@@ -71,7 +71,8 @@ pub(in crate::ops) fn check_start(at: &Place, start: &TensorType) -> Result<()> 
     Ok(())
 }
 
-/// Checks that a slice of `part` elements fits in an axis. Accepts sizes that can be compared only at run time.
+/// Checks that a slice of `part` elements fits in an axis. If the sizes can be compared only at run time, the check
+/// succeeds.
 pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: &Dim) -> Result<()> {
     if axis.is_at_least(part) == Some(false) || part.is_at_least(&Dim::from(0)) == Some(false) {
         return Err(at.mismatch(component, format!("0 to {axis} elements"), part, "take a part that fits in the axis"));

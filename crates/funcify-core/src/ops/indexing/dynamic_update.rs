@@ -49,7 +49,7 @@ impl OpRules for DynamicUpdate {
         if length.constant() == Some(0) {
             return Ok(vec![Batched::mapped(x)]);
         }
-        // Computes, for each element of the result, its position within `part`, which may be out of range.
+        // For each element of the result, compute its position within `part`, which may be out of range.
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);

@@ -8,8 +8,8 @@ use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, gather_along};
 use crate::value;
 
-/// The op `gather(x, indices)`. For axis 1 of three, it computes `y[i,j,k] = x[i,indices[i,j,k],k]`. `indices` has the
-/// shape of `x`, except along `axis`.
+/// The op `gather(x, indices)`. For a tensor of rank 3 and `axis` 1, it computes `y[i,j,k] = x[i,indices[i,j,k],k]`.
+/// `indices` has the shape of `x`, except along `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather {
     /// The axis to index.

@@ -60,7 +60,7 @@ impl OpRules for Take {
             (_, false) => emit_lanes(Take { axis: self.axis + 1 }, &[x.value, indices.value]),
             (false, true) => Ok(vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))]),
             (true, true) => {
-                // Gathers from a tensor of shape [size, n, rest] with indices of shape [size, count, 1], and then moves
+                // Gather from a tensor of shape [size, n, rest] with indices of shape [size, count, 1], and then move
                 // the axes of the indices to the position of `axis`.
                 let (x, indices) = (x.value.move_axis(axis + 1, 1).checked()?, indices.value);
                 let (of_x, of_indices) = (x.shape(), indices.shape());

@@ -19,8 +19,8 @@ const NS_PER_FUNCTION: f64 = 7.0;
 /// The minimum trip count for which loading registers pays off.
 const MIN_ITERATIONS: usize = 4;
 
-/// Lowers a loop to register code. Also returns the estimated time of an iteration in nanoseconds. Returns `None` under
-/// the same conditions as [`lower`].
+/// Lowers a loop to register code. Returns the estimated time of an iteration, in nanoseconds, and the code. Returns
+/// `None` under the same conditions as [`lower`].
 pub(in super::super) fn lower_with_cost<T: Float>(
     slicer: Slicer<'_>,
     planned: &PlannedLoop<'_>,
@@ -30,7 +30,8 @@ pub(in super::super) fn lower_with_cost<T: Float>(
 }
 
 /// Lowers a loop to register code for vectors of the slicer's width. Returns `None` if the loop has few iterations, is
-/// too large, or accesses memory in a way that registers do not support.
+/// too large, contains an instruction that register code does not support, or accesses memory in a way that registers
+/// do not support.
 pub(in super::super) fn lower<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<RegisterCode<T>> {
     let PlannedLoop { steps, times } = planned;
     let (own, level) = (*times.last()?, times.len() - 1);
@@ -52,7 +53,7 @@ pub(in super::super) fn lower<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoo
     Some(lowering.code)
 }
 
-/// Divides operands into pieces.
+/// The regions and the vector width that determine how operands are divided into pieces.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Slicer<'r> {
     pub(in super::super) regions: &'r [Region],
@@ -158,8 +159,8 @@ impl Slicer<'_> {
     }
 }
 
-/// Builds register code. Its methods return `None` for instructions that register code does not support, and if there
-/// are not enough registers.
+/// A builder of register code. Its methods return `None` for instructions that register code does not support, and if
+/// there are not enough registers.
 struct Lowering<'r, T> {
     slicer: Slicer<'r>,
     level: usize,
@@ -200,7 +201,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(lowering)
     }
 
-    /// Allocates a register.
+    /// Allocates a register. Returns `None` if all registers are in use.
     fn register(&mut self) -> Option<u8> {
         self.used += 1;
         u8::try_from(self.used - 1).ok().filter(|_| self.used <= REGISTERS)
@@ -227,7 +228,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(stream)
     }
 
-    /// Returns the register that holds a constant.
+    /// Returns the register that holds a constant, and allocates one if necessary.
     fn number(&mut self, number: f64) -> Option<u8> {
         if let Some(register) = self.numbers.get(&number.to_bits()) {
             return Some(*register);
@@ -416,7 +417,7 @@ fn verb_of_unary(op: Unary) -> Verb {
     }
 }
 
-/// Returns the verb that folds two values.
+/// Returns the verb that combines two values of a fold.
 fn verb_of(fold: Fold) -> Verb {
     match fold {
         Fold::Sum => Verb::Add,

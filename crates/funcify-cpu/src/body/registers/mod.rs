@@ -15,8 +15,8 @@
 //! Code that is expected to run long enough is translated to machine code (`routine.rs`), which also supports products
 //! of one row with matrices.
 //!
-//! **Invariant:** the code computes exactly the same elements as the instructions. In a sum over lanes, it adds the
-//! lanes in order.
+//! **Invariant:** the code computes exactly the same elements as the instructions, except for folds over more than one
+//! vector of lanes. It folds each vector in order, and then combines the results in order.
 
 mod chain;
 mod lower;
@@ -169,7 +169,8 @@ pub(crate) enum Verb {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Piece {
     pub(crate) region: usize,
-    /// The offset of the piece from the start of the region, in elements, in the first iteration of every loop.
+    /// The offset of the piece from the start of the region, in elements, in the first iteration of this loop and of
+    /// all enclosing loops.
     pub(crate) at: usize,
     /// The number of units that the piece advances per iteration of each loop, outermost first.
     pub(crate) steps: [isize; DEPTH],

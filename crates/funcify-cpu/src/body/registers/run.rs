@@ -13,7 +13,7 @@ use crate::views::View;
 use funcify_body::float::Float;
 
 /// Runs register code until a condition ends the loop or `more` returns 0. `more` returns the number of iterations to
-/// run next. `addresses` are the addresses of [`RegisterCode::pieces`].
+/// run next. `addresses` holds the address of each of the [`RegisterCode::pieces`], in order.
 pub(in super::super) fn run<T: MathTable, S: Simd>(
     simd: S,
     code: &RegisterCode<T>,
@@ -63,7 +63,7 @@ pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
 #[derive(Clone, Copy)]
 pub(in super::super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
 
-/// Implements methods by forwarding to the methods of [`Float`] with the same names.
+/// Implements methods of [`Vector`] by forwarding to the methods of [`Float`] with the same names.
 macro_rules! of_vectors {
     ($($name:ident($($operand:ident),*);)*) => {$(
         #[inline(always)]
@@ -73,7 +73,7 @@ macro_rules! of_vectors {
     )*};
 }
 
-/// Implements binary methods by forwarding to functions on elements.
+/// Implements binary methods of [`Single`] by forwarding to functions on elements.
 macro_rules! of_elements {
     ($($name:ident = $of_elements:ident;)*) => {$(
         #[inline(always)]

@@ -308,8 +308,8 @@ fn copy_taps<'t, T: Float>(to: impl Iterator<Item = &'t mut [T]>, taps: &[Tap], 
     }
 }
 
-/// Like [`copy_taps`], but for exactly `N` columns. A convolution that computes the gradient of a kernel has many taps,
-/// but its result is only as wide as the kernel.
+/// Like [`copy_taps`], but for exactly `N` columns. This is the common case in the gradient of a kernel: such a
+/// convolution has many taps, but its result is only as wide as the kernel.
 fn copy_few<'t, T: Float, const N: usize>(
     to: impl Iterator<Item = &'t mut [T]>,
     taps: &[Tap],

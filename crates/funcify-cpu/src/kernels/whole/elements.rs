@@ -17,7 +17,7 @@ impl Bitcast {
     pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
         use ElementType::{F64, I32, U32};
         match (self.from, self.to) {
-            // The plan holds f32 values as f64.
+            // In these two cases, the plan holds f32 values as f64.
             (F64, I32 | U32) => {
                 let (to, x): (&mut [u32], &[f64]) = (elements_mut(to), elements(x));
                 to.iter_mut().zip(x).for_each(|(to, x)| *to = (*x as f32).to_bits());

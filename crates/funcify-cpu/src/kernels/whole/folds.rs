@@ -1,9 +1,10 @@
 //! Kernels for running folds along one axis, and for folds over any set of axes.
 //!
-//! Floats are combined in f64, from the first element to the last, and rounded at the end. Integers wrap.
+//! Floats are combined in f64, one after the other, and each result is rounded once. Integers wrap around.
 
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Reduce, ReduceKind};
+use smallvec::SmallVec;
 
 use super::*;
 
@@ -124,7 +125,7 @@ macro_rules! with_monoid {
     }};
 }
 
-/// A running fold, such as a cumulative sum, along each line of a tensor.
+/// A kernel for running folds, such as cumulative sums, along an axis of a tensor.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(super) lines: Lines,
@@ -177,7 +178,7 @@ impl<E: Foldable, C: Fn(E::Sum, E::Sum) -> E::Sum> InnerLoop<(&mut [E], &[E], C)
     }
 }
 
-/// A fold over any set of axes.
+/// A kernel for folds over any set of axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Reduction {
     kind: ReduceKind,
@@ -220,7 +221,7 @@ impl<E: Foldable, C: Fn(E::Sum, E::Sum) -> E::Sum> InnerLoop<(&mut [E::Sum], &[E
             sums[0] = combine(sums[0], x[0].widen());
             return;
         };
-        let mut index = vec![0; outer.len()];
+        let mut index: SmallVec<[usize; 8]> = SmallVec::from_elem(0, outer.len());
         let mut target = 0;
         for row in x.chunks_exact((*size).max(1)) {
             if *stride == 0 {

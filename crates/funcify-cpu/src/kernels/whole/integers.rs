@@ -5,7 +5,7 @@ use funcify_body::integer::Integer;
 
 use super::*;
 
-/// A kernel that multiplies two batches of integer matrices. Products and sums wrap on overflow.
+/// A kernel that multiplies two batches of integer matrices. Products and sums wrap around on overflow.
 #[derive(Clone, Debug)]
 pub(crate) struct IntegerProduct {
     matrices: usize,

@@ -49,8 +49,8 @@ pub(crate) enum WholeKernel {
 }
 
 impl WholeKernel {
-    /// Returns the kernel that computes an op, or `None` if there is none. All sizes in the types must be known.
-    /// `float` is the plan's float type.
+    /// Returns the kernel that computes an op, or `None` if no kernel supports it. All sizes in the types must be
+    /// known. `float` is the plan's float type.
     pub(crate) fn of(
         op: &Op,
         inputs: &[TensorType],

@@ -1,4 +1,4 @@
-//! Kernels that sort the lines of a tensor, or find the position of the largest element of each line.
+//! Kernels that sort a tensor along an axis, or find the position of the largest element along an axis.
 
 use super::*;
 
@@ -67,7 +67,7 @@ pub(super) trait Packed: Pod + Ord {
     /// The number of bytes in the key.
     const KEY_BYTES: usize;
 
-    /// Returns byte `index` of the key, starting with the lowest byte.
+    /// Returns byte `index` of the key. Byte 0 is the lowest.
     fn digit(self, index: usize) -> usize;
 }
 
@@ -125,7 +125,7 @@ fn sort<P: Packed>(line: &mut [P], spare: &mut [P]) {
     }
 }
 
-/// A stable sort of each line of a tensor. The results are the sorted elements and their original positions.
+/// A kernel that stably sorts each line of a tensor. The results are the sorted elements and their original positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
     pub(super) lines: Lines,

@@ -30,8 +30,8 @@ impl Random {
         (0..rank).map(|_| self.choose(&[0, 1, 1, 2, 3, 5, 8, 33, 40])).collect()
     }
 
-    /// Returns a random element: often one of a few small numbers, otherwise a number of any size or a special value
-    /// such as NaN.
+    /// Returns a random element: often one of a few small numbers, otherwise a number of any magnitude or a special
+    /// value such as NaN.
     fn element(&mut self, dtype: DType) -> Scalar {
         let small = self.below(7) as i64 - 3;
         let bits = (self.below(1 << 31) as i64) << 33 ^ (self.below(1 << 31) as i64) << 11;
@@ -102,7 +102,7 @@ fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> 
         let kernel = WholeKernel::of(op, &input_types, &types, &sizes, float);
         let kernel = kernel.unwrap_or_else(|| panic!("{} has no kernel", op.name()));
         for arch in [Arch::Scalar, Arch::new()] {
-            // Each stream is aligned for every element type.
+            // Align the bytes of each tensor for every element type.
             let streams = inputs.iter().chain(&expected).enumerate().map(|(at, tensor)| {
                 let bytes = bytes(tensor, float);
                 let mut stream = vec![0u128; bytes.len().div_ceil(16)];
@@ -154,8 +154,8 @@ fn check(op: impl Into<Op>, inputs: &[HostTensor]) -> bool {
     true
 }
 
-/// Calls `case` with `count` random generators, each with its own seed. Asserts that more than half of the calls return
-/// `true`, which means that the case was checked.
+/// Calls `case` `count` times, each time with a generator that has a different seed. Asserts that more than half of the
+/// calls return `true`, which means that the case was checked.
 fn cases(count: u64, mut case: impl FnMut(&mut Random) -> bool) {
     let checked = (0..count).filter(|seed| case(&mut Random(seed * 77 + 1))).count() as u64;
     assert!(checked * 2 > count, "only {checked} of {count} cases were checked");
@@ -312,7 +312,7 @@ fn convolutions_and_their_transposes() {
             let y = funcify_core::apply(op.clone(), &[x, k])[0];
             (op.input_transpose(&x.shape(), k, y), op.kernel_transpose(&k.shape(), x, y))
         });
-        // Also checks the convolutions in the gradients, with random operands of the right shapes.
+        // Also check the convolutions in the gradients, with random operands of the right shapes.
         let convolutions = graph.iter().flat_map(|graph| graph.nodes().iter().map(move |node| (graph, node)));
         for (graph, node) in convolutions.skip(1) {
             let Op::Conv(op) = &node.op else { continue };

@@ -64,7 +64,7 @@ pub(super) fn is_side_by_side(axis: &Axis) -> bool {
     axis.strides[0] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1))
 }
 
-/// Returns the index of the longest axis for which `of` returns `true`, or `None` if there is none.
+/// Returns the index of the longest axis for which `of` returns `true`, or `None` if there is no such axis.
 pub(super) fn longest_axis(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
     (0..axes.len()).filter(|index| of(*index)).max_by_key(|index| axes[*index].size)
 }

@@ -3,7 +3,8 @@
 use super::*;
 
 impl Emitter {
-    /// Emits the fold of a tensor, or of the product of two tensors (sums only), over the axes in `folded`.
+    /// Emits instructions that fold a tensor, or the elementwise product of two tensors (sums only), over the axes in
+    /// `folded`.
     pub(in super::super) fn fold(&mut self, fold: Fold, to: &View, from: &[&View], folded: &[usize]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -21,13 +22,13 @@ impl Emitter {
         if let [one, other] = from
             && crosses(one, other)
         {
-            // Copies the operand with the lower level into the layout of the other operand.
+            // Copy the operand with the lower level to the layout of the other operand.
             let (like, view) = if other.level > one.level { (other, one) } else { (one, other) };
             let laid = self.copy_in_layout_of(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);
         }
-        // Computes the result in the layout of the operand and then transposes the result, which has fewer elements
-        // than the operand.
+        // Compute the result in the layout of the operand and then transpose it, because it has fewer elements than the
+        // operand.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
@@ -36,7 +37,7 @@ impl Emitter {
             self.fold(fold, &result, from, folded)?;
             return self.copy(to, &result);
         }
-        // Moves the folded axes to the end. The destination has stride 0 along these axes.
+        // Move the folded axes to the end. The destination has stride 0 along these axes.
         let is_folded = |axis: &usize| folded.contains(axis) && shape[*axis] > 1;
         let remains = |axis: &usize| !is_folded(axis);
         let order: Vec<usize> = (0..shape.len()).filter(remains).chain((0..shape.len()).filter(is_folded)).collect();

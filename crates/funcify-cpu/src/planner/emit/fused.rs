@@ -11,8 +11,8 @@ use crate::kernels::whole::WholeKernel;
 use crate::plan::{Evaluation, FusedNode};
 
 impl Emitter {
-    /// Emits a fused body over tensors of the same shape. `to` holds the tensors that the body stores, at least one,
-    /// and `from` holds the tensors that it loads.
+    /// Emits a fused body over tensors of the same shape. `to` holds the tensors that the body stores, and `from` holds
+    /// the tensors that it loads. Does nothing if there are no elements to store.
     pub(in super::super) fn fuse(&mut self, body: Body, to: &[&View], from: &[&View]) -> Result<()> {
         let Some(first_to) = to.first().filter(|view| !view.is_empty()) else { return Ok(()) };
         if let Some(copied) = self.copied_where(from, |view| to.iter().any(|to| view.interleaves(to)))? {
@@ -65,7 +65,7 @@ impl Emitter {
         self.fuse(body, &[to], &[from])
     }
 
-    /// Folds an axis of a tensor of integers with a fused body that loads all elements along the axis.
+    /// Emits a fused body that folds an axis of a tensor of integers. The body loads all elements along the axis.
     pub(in super::super) fn fold_unrolled(&mut self, fold: Fold, to: &View, from: &View, axis: usize) -> Result<()> {
         let op = match fold {
             Fold::Sum => IntBinary::Add,
@@ -94,7 +94,7 @@ impl Emitter {
     }
 
     /// Emits an op that is computed as a whole, by `kernel` if it is set and by the reference evaluator otherwise. All
-    /// tensors are in row-major order.
+    /// tensors must be in row-major order.
     pub(in super::super) fn evaluate(
         &mut self,
         level: usize,

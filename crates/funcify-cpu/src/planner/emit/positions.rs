@@ -3,21 +3,21 @@
 use super::*;
 
 impl Emitter {
-    /// Emits a read of table elements at offsets `index * step`, where each index is clamped to `0..count`. The views
-    /// are the destination, the table and the indices, all of the same shape.
+    /// Emits instructions that read elements of a table at offsets `index * step`, where each index is clamped to
+    /// `0..count`. The views are the destination, the table and the indices, all of the same shape.
     pub(in super::super) fn take(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<()> {
         self.at_position(&Op::Take { count, step }, views, (count, views[1]))
     }
 
-    /// Emits a write of elements at offsets `index * step`, where each index is clamped to `0..count`. The views are
-    /// the destination, the elements and the indices, all of the same shape.
+    /// Emits instructions that write elements at offsets `index * step`, where each index is clamped to `0..count`. The
+    /// views are the destination, the elements and the indices, all of the same shape.
     pub(in super::super) fn put(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<()> {
         self.at_position(&Op::Put { count, step }, views, (count, views[0]))
     }
 
-    /// Emits an op that writes elements at offsets `index * step` or, with `fold`, folds them into the destination.
-    /// Skips indices outside `0..count`. The views are the destination, the elements and the indices, all of the same
-    /// shape. The destination has stride 0 along the indexed axis.
+    /// Emits instructions that write elements at offsets `index * step` or, with `fold`, fold them into the
+    /// destination. Skips indices outside `0..count`. The views are the destination, the elements and the indices, all
+    /// of the same shape. The destination has stride 0 along the indexed axis.
     pub(in super::super) fn scatter(
         &mut self,
         views: [&View; 3],
@@ -27,7 +27,7 @@ impl Emitter {
         self.at_position(&Op::Scatter { count, step, fold }, views, (count, views[0]))
     }
 
-    /// Emits an op that accesses one of `count` positions of the tensor `of`, depending on an index.
+    /// Emits an op that accesses the tensor `of` at one of `count` positions, which an index selects.
     fn at_position(&mut self, op: &Op, views: [&View; 3], (count, of): (usize, &View)) -> Result<()> {
         if views[0].is_empty() {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Emits partial sums: each part computes a partial sum, and a later stage adds the partial sums of all parts.
+//! Emits sums over all parts: each part computes a partial sum, and a later stage adds up the partial sums of all
+//! parts.
 
 use super::*;
 
@@ -14,8 +15,8 @@ impl Emitter {
         view
     }
 
-    /// Schedules an instruction that adds up the partial sums in `share` over all parts, and writes the result to `to`,
-    /// after the parts have run. Does nothing if `to` is empty.
+    /// Schedules an instruction that runs after the parts, adds up the partial sums in `share` over all parts, and
+    /// writes the total to `to`. Does nothing if `to` is empty.
     pub(in super::super) fn sum_shares(&mut self, to: &View, share: &View) {
         if !to.is_empty() {
             self.sums.push((to.clone(), share.clone()));
@@ -28,7 +29,7 @@ impl Emitter {
         own.map_or(&self.memory[1], |(_, _, memory, _)| memory).len()
     }
 
-    /// Emits the initialisation of the partial sums, which runs before the parts. Returns the nodes that add up the
+    /// Emits instructions that initialise the partial sums before the parts run. Returns the nodes that add up the
     /// partial sums after the parts have run. The registers of the parts are adjacent in memory.
     pub(super) fn emit_share_sums(&mut self, parts: usize) -> Result<Vec<Node>> {
         for (register, initial) in std::mem::take(&mut self.initial_shares) {

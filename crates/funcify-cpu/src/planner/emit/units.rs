@@ -4,7 +4,7 @@ use super::*;
 
 impl Emitter {
     /// Returns the stride between units, in elements, or `None` if the view's region is not split into columns. If the
-    /// region is split, an instruction on the view must stay within one unit.
+    /// region is split into columns, an instruction on the view must stay within one unit.
     pub(in super::super) fn unit(&self, view: &View) -> Option<usize> {
         self.pitch(view.region)
     }

@@ -19,7 +19,8 @@ use super::*;
 
 /// The maximum number of ops in a body.
 const MAX_OPS: usize = 1024;
-/// The maximum number of elements per fold for which a folded value is laid out with the folded axes outermost.
+/// The maximum number of elements per result of a fold for which the folded value is laid out with the folded axes
+/// outermost.
 const MAX_FOLDED: usize = 64;
 /// The minimum number of results of a fold for which the folded value is laid out with the folded axes outermost.
 const MIN_LEFT: usize = 64;
@@ -29,7 +30,7 @@ const MIN_LEFT: usize = 64;
 pub(super) struct Pending {
     /// The index of the body in [`Scope::bodies`].
     pub(super) body: usize,
-    /// The value within the body, in the type that bodies use for computations.
+    /// The value within the body. Its type is `type_in_body` of the graph value's dtype.
     at: BodyValue,
     /// The tensors from which the value is computed.
     pub(super) views: Vec<View>,
@@ -62,7 +63,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns `true` if an elementwise op should be added to a body: if one of its operands is pending, or if the op
-    /// works on integers in types of their own or on many floats.
+    /// works on many floats or on integers that the plan does not hold as floats.
     pub(super) fn belongs_in_body(&self, node: &Node, value: ValueId) -> Result<bool> {
         let is_number = |value: ValueId| self.planner.is_number(self.graph.ty(value).dtype);
         let continues = node.inputs.iter().any(|input| self.is_pending(*input));
@@ -74,7 +75,7 @@ impl Scope<'_, '_> {
             }
         }
         let values = || node.inputs.iter().copied().chain([value]);
-        // Leaves ops on deferred products to instructions, which fuse them into products and folds.
+        // Do not add ops on deferred products to bodies, because instructions can fuse these ops into the products.
         let is_deferred =
             |input: &ValueId| matches!(self.values[input.index()], Some(Value::Products(_) | Value::Outer(..)));
         let is_product = |input: &ValueId| matches!(self.values[input.index()], Some(Value::ElementProduct(..)));
@@ -94,7 +95,7 @@ impl Scope<'_, '_> {
         let dtypes: Vec<DType> = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).collect();
         let dtype = self.graph.ty(value).dtype;
         let rounding = self.planner.rounding(dtype);
-        // Rounding to the plan's float type and then to a narrower one may differ from rounding once.
+        // Rounding an integer to the plan's float type and then to a narrower type may differ from rounding it once.
         if matches!(op, Elementwise::Cast(_)) && dtypes[0].is_int() && rounding.is_some() {
             return Ok(None);
         }
@@ -183,7 +184,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns an operand as a value of a body, in the type in which bodies compute with its dtype.
+    /// Returns an operand as a value of the body `index`. The value has the type `type_in_body` of the operand's dtype.
     fn operand_value(&mut self, index: usize, input: ValueId, operand: &Operand) -> BodyValue {
         let ty = type_in_body(self.graph.ty(input).dtype);
         let open = &mut self.bodies[index];
@@ -204,8 +205,8 @@ impl Scope<'_, '_> {
         hold(&mut open.body, value, ty)
     }
 
-    /// Returns the index of the body of the pending operands, after joining their bodies, or of a new body if no
-    /// operand is pending.
+    /// Joins the bodies of the pending operands, and returns the index of the joined body. If no operand is pending,
+    /// returns the index of a new body.
     fn body_for(&mut self, operands: &[Operand], shape: &[usize], level: usize) -> usize {
         let mut bodies: Vec<usize> = Vec::new();
         for operand in operands {
@@ -245,7 +246,7 @@ impl Scope<'_, '_> {
                 live.push((*member, pending.at));
             }
         }
-        // The body may overwrite memory that nothing else reads.
+        // Clear the values first, so that the body may overwrite memory that nothing else reads.
         live.iter().for_each(|(member, _)| self.set(*member, None));
         let stores: Vec<(BodyValue, Type)> =
             live.iter().map(|(member, at)| (*at, self.planner.representation(self.graph, *member))).collect();
@@ -366,8 +367,8 @@ impl OpenBody {
         moved
     }
 
-    /// Returns a body that stores these values, each in the given type, and the tensors that the body loads. The stored
-    /// streams come first. Omits dead code.
+    /// Returns a copy of the body, without dead code, that stores the values in `stores`, each in the given type. Also
+    /// returns the tensors that the copy loads. The stored streams come before the loaded ones.
     fn storing(&self, stores: &[(BodyValue, Type)]) -> (Body, Vec<Patches>) {
         let nodes = self.body.nodes();
         let mut is_needed = vec![false; nodes.len()];
@@ -396,8 +397,8 @@ impl OpenBody {
     }
 }
 
-/// Appends the sum or the difference of a product and a float as one op. Fuses only products that are used once.
-/// Returns `None` if there is no such product, or for any other op.
+/// Fuses a sum or difference with one of its operands, if that operand is a product that is used only once. Appends the
+/// fused op and returns its value. Returns `None` if there is no such product, or for any other op.
 fn multiply_add(body: &mut Body, op: Elementwise<'_>, from: &[BodyValue], is_used_once: &[bool]) -> Option<BodyValue> {
     let Elementwise::Binary(op) = op else { return None };
     let factors = |value: BodyValue| match &body.nodes()[value] {
@@ -420,7 +421,7 @@ fn hold(body: &mut Body, value: BodyValue, ty: Type) -> BodyValue {
     if body.nodes()[value].ty() == ty { value } else { body.push(BodyOp::Hold, ty, &[value]) }
 }
 
-/// Appends an elementwise op, and returns its value, or `None` if bodies do not support the op.
+/// Appends an elementwise op to a body, and returns its value, or `None` if bodies do not support the op.
 fn compute(
     body: &mut Body,
     op: Elementwise<'_>,

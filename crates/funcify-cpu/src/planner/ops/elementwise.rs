@@ -121,7 +121,8 @@ pub(super) fn may_round(op: &GraphOp) -> bool {
             Indexing::Take(_) | Indexing::Gather(_) => false,
         },
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
-        // The ops of a body are rounded one by one, and custom ops round their own results.
+        // Control ops need no rounding, because each op in their bodies is rounded separately. Custom ops round their
+        // own results.
         OpClass::Control(_) | OpClass::Custom(_) => false,
     }
 }

@@ -1,5 +1,5 @@
-//! Plans concatenations of traces with other rows. To avoid copies, a trace is written directly to its final position,
-//! or all parts are read in place.
+//! Plans concatenations of traces with other rows. To avoid copies, a trace is written directly to its position in the
+//! concatenation, or the steps of a loop read all parts of the concatenation in place.
 //!
 //! For example, a backward loop reads the initial state followed by the states of the forward loop. The forward loop
 //! therefore leaves a row free before its trace. If the trace is an input instead, the backward loop reads it and the
@@ -77,7 +77,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns `true` if a concatenation of rows should be read in place, part by part. This requires that only the
-    /// steps of loops read the concatenation, that no part was written to its final position, and that the
+    /// steps of loops read the concatenation, that no part was written directly to its final position, and that the
     /// concatenation has two parts, one of which is a single row. Almost all steps then read the same part.
     pub(super) fn is_read_by_steps(&self, value: ValueId, parts: &[View]) -> bool {
         let is_sequence = |node: &Node, index: usize| match &node.op {

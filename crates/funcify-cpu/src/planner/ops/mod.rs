@@ -257,15 +257,14 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(view)
     }
 
-    /// Returns the memory for a value that is computed at `level`: its assigned destination, if it has one. Otherwise,
-    /// if the value is the next value of a state whose register is free, returns that register. Otherwise, reserves new
-    /// memory.
+    /// Returns the memory for a value that is computed at `level`: its assigned destination, if it has one; otherwise,
+    /// the register of the state whose next value it is, if that register is free; otherwise, new memory.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         self.target_like(value, shape, level, &[])
     }
 
-    /// Returns the memory for a value like [`target`](Scope::target). New memory gets the memory order of `operands`,
-    /// which the op reads elementwise.
+    /// Returns the memory for a value, chosen in the same way as by [`target`](Scope::target). New memory gets the
+    /// memory order of `operands`, which the op reads elementwise.
     fn target_like(&mut self, value: ValueId, shape: &[usize], level: usize, operands: &[View]) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level && self.holds(place, value) => {
@@ -338,7 +337,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// Plans an op with bodies (a loop or a switch), and returns its results, with `None` for each unused result.
     fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>> {
         let used: Vec<bool> = node.outputs.iter().map(|output| self.order.remaining_reads(*output) > 0).collect();
-        // Only loop-invariant operands may be static.
+        // In a loop, only the invariant operands may be static.
         let tensors = match &node.op {
             GraphOp::Scan(scan) => 0..scan.operands().invariants.start,
             GraphOp::While(op) => op.operands().carries,
@@ -419,7 +418,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.emit_elementwise(Op::Binary(Binary::NotEqual), &[x, zero], value)?
                 } else if from.is_int() && cast.dtype.is_float() {
-                    // Adds 0, because a zero that represents an integer may be -0 in the plan.
+                    // Add 0, because a zero that represents an integer may be -0 in the plan.
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.emit_elementwise(Op::Binary(Binary::Add), &[x, zero], value)?
                 } else {
@@ -443,7 +442,8 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let x = self.patches(node.inputs[0])?;
                 let bound = |dim: &funcify_core::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
                 let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
-                // A slice that extends past the end is an error in the program, which is reported at run time.
+                // A slice that extends past the end is an error in the program. Decline, so that this error is reported
+                // at run time.
                 if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {
                     return Err(Declined::new(name, "bounds beyond the operand"));
                 }

@@ -50,7 +50,7 @@ impl Patches {
         Patches { shape, patches }
     }
 
-    /// Selects `count` indices of an axis, starting at `first`.
+    /// Selects `count` indices of an axis, starting at `first`, without copying elements.
     pub(super) fn slice(&self, axis: usize, first: usize, count: usize) -> Self {
         let mut shape = self.shape.clone();
         shape[axis] = count;
@@ -64,7 +64,8 @@ impl Patches {
         Patches { patches: patches.collect(), shape }
     }
 
-    /// Returns the tensor as the planned form of a value.
+    /// Converts this tensor to the planned form of a value: [`Value::Tensor`] if the tensor consists of a single view,
+    /// and [`Value::Patches`] otherwise.
     pub(super) fn into_value(self) -> Value {
         match self.as_view() {
             Some(view) => Value::Tensor(view.clone()),
@@ -90,7 +91,8 @@ impl Patches {
         self.patches.iter().map(|patch| &patch.view)
     }
 
-    /// Pairs each view with the part of `whole` at the same position. `whole` must have the shape of the tensor.
+    /// Returns, for each view, the part of `whole` at the same position, and the view. `whole` must have the shape of
+    /// the tensor.
     pub(super) fn places(&self, whole: &View) -> Vec<(View, View)> {
         let place = |Patch { start, view }: &Patch| {
             let area = Area { start: start.clone(), size: view.shape.clone() };
@@ -99,7 +101,7 @@ impl Patches {
         self.patches.iter().map(place).collect()
     }
 
-    /// Returns `true` if two tensors consist of the same views.
+    /// Returns `true` if two tensors consist of the same views at the same positions.
     pub(super) fn is_same(&self, other: &Patches) -> bool {
         self.patches.len() == other.patches.len()
             && self
@@ -109,7 +111,7 @@ impl Patches {
                 .all(|(one, other)| one.start == other.start && one.view.is_same_view(&other.view))
     }
 
-    /// Returns the part of the tensor in a box, or `None` if the box does not lie within a single view.
+    /// Returns the part of the tensor that lies in a box, or `None` if the box does not lie within a single view.
     pub(super) fn within(&self, area: &Area) -> Option<View> {
         let axes = || 0..self.shape.len();
         let contains = |patch: &&Patch| {
@@ -144,7 +146,7 @@ impl Scope<'_, '_> {
             && self.reads_parts[value.index()])
     }
 
-    /// Returns a value as a tensor that consists of views.
+    /// Returns a value as a tensor that consists of one or more views. Computes the value first if it was deferred.
     pub(super) fn patches(&mut self, value: ValueId) -> Result<Patches> {
         match &self.values[value.index()] {
             Some(Value::Patches(patches)) => Ok(patches.clone()),
@@ -152,8 +154,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Concatenates tensors. Leaves their views in place, except for views whose elements must be converted to another
-    /// type.
+    /// Concatenates tensors along `axis`. Leaves their views in place, except for views whose elements must be
+    /// converted to the type in which the plan holds `value`.
     pub(super) fn side_by_side(&mut self, axis: usize, parts: &[Patches], value: ValueId) -> Result<Value> {
         self.planner.emitter.fired.note(Transformation::Patches);
         let mut joined = Patches::concat(axis, parts);
@@ -164,7 +166,7 @@ impl Scope<'_, '_> {
         Ok(joined.into_value())
     }
 
-    /// Copies the views of a tensor to the memory of `value`, and returns the resulting tensor.
+    /// Copies a tensor that consists of views to the memory for `value`, and returns the copy.
     pub(super) fn assemble(&mut self, patches: &Patches, value: ValueId) -> Result<View> {
         let to = self.typed_target(value, &patches.shape, patches.level(), self.type_of_patches(patches));
         self.copy_patches(&to, patches)?;
@@ -180,8 +182,8 @@ impl Scope<'_, '_> {
         patches.views().next().map_or(Type::Float, |view| self.planner.emitter.ty(view))
     }
 
-    /// Returns the operands of a body for each box of its iteration space: the tensors that it stores, and those that
-    /// it loads. Copies tensors that would need too many boxes.
+    /// Divides the iteration space of a body into boxes. Returns, for each box, the views that the body stores and the
+    /// views that it loads. If there would be too many boxes, first copies each tensor that consists of several views.
     pub(super) fn boxes(
         &mut self,
         level: usize,
@@ -221,7 +223,7 @@ impl Scope<'_, '_> {
 }
 
 impl Area {
-    /// Returns the part of a tensor in the box.
+    /// Returns the part of the tensor `whole` that lies in the box.
     pub(super) fn part(&self, whole: &View) -> View {
         (0..self.start.len()).fold(whole.clone(), |view, axis| view.part(axis, self.start[axis], self.size[axis], 1))
     }

@@ -1,4 +1,4 @@
-//! Plans ops that read or write at an index, and `argmax`, which returns an index.
+//! Plans ops that read or write at an index, and `argmax`, whose result is an index.
 
 use funcify_body::Type;
 use funcify_core::ops::Scatter;
@@ -32,7 +32,7 @@ impl Scope<'_, '_> {
         self.emit_take(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
-    /// Emits reads of table elements at indices, and returns the result.
+    /// Emits instructions that read elements of `table` at the positions in `index`, and returns the result.
     pub(super) fn emit_take(
         &mut self,
         value: ValueId,
@@ -57,7 +57,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the tensor that an op reads at an index.
+    /// Returns the first operand of an op in a form that an instruction can read at an index: in the type in which the
+    /// op moves its elements, and without reversed axes.
     fn table(&mut self, node: &Node, value: ValueId) -> Result<View> {
         let ty = self.moved_type(node, value)?;
         let x = self.tensor_of(node.inputs[0], ty)?;
@@ -139,8 +140,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns the memory in which `x` is updated using `others`: `x` itself if it is a state that may be overwritten,
-    /// and a copy otherwise.
+    /// Returns the memory in which an op with the other operands `others` updates `x`: the memory of `x` itself if it
+    /// is a state that may be overwritten, and a copy of `x` otherwise.
     fn state_or_copy(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
         let own = own.filter(|state| x.is_same_view(state));
@@ -153,7 +154,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Plans an `argmax`: returns the index of the first maximum along an axis, or of the first NaN if there is one.
+    /// Plans an `argmax`: finds the index of the first maximum along an axis, or of the first NaN if there is one.
     pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let x = self.without_reversed_axes(node.inputs[0])?;
         let (shape, size) = (self.shape_of(value)?, x.shape[axis]);

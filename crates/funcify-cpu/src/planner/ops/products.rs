@@ -95,7 +95,7 @@ impl Scope<'_, '_> {
         Ok(None)
     }
 
-    /// Emits a deferred sum of products as the tensor `value`, and applies `then` to each element.
+    /// Emits the deferred sum of products that computes `value`. Applies the function `then`, if any, to each element.
     pub(super) fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View> {
         let Products { shape, rows, lanes, init, factors } = products;
         let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
@@ -185,7 +185,7 @@ impl Scope<'_, '_> {
 
     /// Returns the operands of matrix products, one of them packed: preferably the operand that is computed outside of
     /// the inner loop. Packs neither operand of a matrix-vector product if both are computed in the same loop, because
-    /// packing does not pay off.
+    /// packing would not pay off.
     fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
         let axes = left.shape.len() - 2;
         let [m, n, k] = [left.shape[axes], right.shape[axes + 1], left.shape[axes + 1]];

@@ -17,12 +17,14 @@ const MAX_ELEMENTS: usize = 1 << 20;
 const MAX_POSITIONS: usize = 1 << 16;
 /// The maximum number of copies that may replace a `take`, one for each run of consecutive indices.
 const MAX_COPIES: usize = 64;
-/// The maximum number of copies that are always faster than an instruction that looks up each element.
+/// The number of copies up to which copying is always faster than an instruction that looks up each element.
 const MAX_SHORT_COPIES: usize = 4;
-/// The minimum average length of a run for which copies are faster, regardless of their number.
+/// The minimum average length of a run of consecutive indices for which copying is faster, regardless of the number of
+/// copies.
 const MIN_RUN: usize = 8;
-/// The maximum number of elements for which copies are faster, because the result is small enough to stay in registers.
-const MIN_TAKEN: usize = 256;
+/// The number of elements of the result up to which copying is faster, because the result is small enough to stay in
+/// registers.
+const MAX_COPIED_ELEMENTS: usize = 256;
 
 impl Planner {
     /// Returns a view of the numbers 0, 1, ..., `count` - 1. Returns an error if there are more numbers than the plan
@@ -40,8 +42,9 @@ impl Planner {
 }
 
 impl Scope<'_, '_> {
-    /// Evaluates a node at planning time if it involves integers and depends only on static values. Otherwise, returns
-    /// `None`.
+    /// Evaluates a small node at planning time if all its operands are static, and it either creates its value or has
+    /// an integer operand or result. Also plans the step count of a loop with early exit, and long ranges, which are
+    /// computed at run time. Returns `None` for any other node.
     pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>> {
         if let GraphOp::Size(size) = &node.op
             && let Some((_, count)) =
@@ -122,7 +125,7 @@ impl Scope<'_, '_> {
             }
         }
         let are_short = runs.len() > MAX_SHORT_COPIES && indices.len() < MIN_RUN * runs.len();
-        let is_long = are_short && shape.iter().product::<usize>() > MIN_TAKEN;
+        let is_long = are_short && shape.iter().product::<usize>() > MAX_COPIED_ELEMENTS;
         if (is_long || runs.len() > MAX_COPIES) && self.planner.emitter.unit(&x).is_none() {
             return self.take(axis, node, value);
         }
@@ -130,7 +133,7 @@ impl Scope<'_, '_> {
             return Err(Declined::new("take", "static indices in too many separate runs"));
         }
         let to = self.target(value, &shape, x.level);
-        // Flattens the axes that the result has in place of `axis` into one axis.
+        // Flatten the axes of the indices, which replace `axis` in the result, into one axis.
         let flat = [&shape[..axis], &[indices.len()], &shape[shape.len() - (x.shape.len() - axis - 1)..]].concat();
         let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not contiguous"))?;
         let mut at = 0;

@@ -28,7 +28,7 @@ impl Scope<'_, '_> {
             return Ok(vec![Some(self.round_result(node, value, result)?)]);
         }
         let result = match node.op.class() {
-            // Floats that hold integers have no bitwise instructions.
+            // Bodies also compute bitwise ops on integers that the plan holds as floats, because no instruction does.
             OpClass::Elementwise(op) => match self.add_to_body(op, node, value)? {
                 Some(pending) => return Ok(vec![Some(Value::Pending(pending))]),
                 None => None,
@@ -153,8 +153,8 @@ impl Scope<'_, '_> {
         Ok(outputs.into_iter().map(|(view, _)| Some(Value::Tensor(view))).collect())
     }
 
-    /// Returns the kernel that computes an op as a whole, or `None` if there is no such kernel. Partial sums are never
-    /// computed by a kernel, because they must not be rounded.
+    /// Returns the kernel that computes an op as a whole, or `None` if there is no such kernel. Also returns `None` for
+    /// partial sums, because a kernel would round them to the result's dtype.
     fn whole_kernel(&mut self, node: &Node) -> Result<Option<WholeKernel>> {
         if node.outputs.iter().any(|output| self.planner.label(self.graph, *output) == Label::Share) {
             return Ok(None);

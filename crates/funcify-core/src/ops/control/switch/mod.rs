@@ -1,4 +1,4 @@
-//! The switch: runs one of several branches.
+//! The switch op, which runs one of several branches.
 //!
 //! - **switch-c1** the index is a scalar: either an integer, which is clamped to the range of branches, or a boolean
 //!   for two branches, where `false` selects the first.
@@ -8,8 +8,8 @@
 //! Operands, in order: the index, the operands of the first branch, the operands of the second branch, and so on. A
 //! value that two branches use appears twice among the operands. Results: the results of the selected branch.
 //!
-//! No backend has a lowering rule for the op. Unless the whole program is compiled, the host reads the index and runs
-//! the program of the selected branch.
+//! No backend has a lowering rule for the op. Unless the backend compiles the switch as part of a loop or of the whole
+//! program, the host reads the index and runs the program of the selected branch.
 
 mod batch;
 mod bodied;
@@ -21,7 +21,7 @@ use super::*;
 
 pub use build::{cond, switch};
 
-/// A switch: an index operand selects the branch to run.
+/// An op that runs the branch that its first operand, the index, selects.
 #[derive(Clone, Debug)]
 pub struct Switch {
     /// The graphs of the branches.
@@ -31,7 +31,7 @@ pub struct Switch {
 op_text!("switch" => Switch);
 
 impl Switch {
-    /// Returns the range of operands of each branch.
+    /// Returns, for each branch, the index range of its operands.
     pub fn operands(&self) -> Vec<Range<usize>> {
         let mut next = 1;
         let take = |branch: &Arc<Graph>| {
@@ -42,8 +42,8 @@ impl Switch {
         self.branches.iter().map(take).collect()
     }
 
-    /// Traces new branches with `f`, and returns a switch between the new branches, with its operands. `f` receives the
-    /// index, the graph and the operand range of each old branch.
+    /// Traces a new version of each branch with `f`, and returns the switch between the new branches together with its
+    /// operands. `f` receives the position, the graph and the operand range of the old branch.
     fn retrace(
         &self,
         index: Value,
@@ -58,7 +58,8 @@ impl Switch {
         Ok((Switch { branches }, operands))
     }
 
-    /// Returns the number of the branch that `index` selects (switch-c1).
+    /// Returns the position of the branch that `index` selects, by clamping `index` to the range of branches
+    /// (switch-c1).
     pub fn selected_branch(&self, index: i64) -> usize {
         crate::ops::clamp_index(index, self.branches.len())
     }

@@ -1,9 +1,9 @@
 //! The batching rule of the while loop.
 //!
-//! If the condition is the same for all lanes, it is evaluated once, and only the step is batched. If the condition
-//! differs between lanes, the loop runs until it is false in every lane. A lane keeps its carries once its condition is
-//! false, as in JAX. An additional carry holds the condition of each lane. The batched loop runs as many steps as its
-//! longest lane, so the bound stays the same (while-c3).
+//! If the condition is the same for all lanes, it is evaluated once per step for all of them, and only the step is
+//! batched. If the condition differs between lanes, the loop runs until the condition is false in every lane. As in
+//! JAX, a lane keeps its carries once its condition is false. An additional carry holds the condition of each lane. The
+//! batched loop runs as many steps as its longest lane, so the bound stays the same (while-c3).
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -26,8 +26,8 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
-        // A carry that a step returns with lanes must have lanes from the first step on, which may add lanes to other
-        // carries.
+        // A carry that a step returns with lanes must have lanes from the first step on. Giving it lanes may add lanes
+        // to other carries, so trace the step again until no carry changes.
         let (_, body) = Guess::certain(self.carries.clone()).confirm(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)
@@ -58,7 +58,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// Adds a loop that has a condition for each lane.
+    /// Adds a loop whose condition differs between lanes. It runs until the condition is false in every lane.
     fn build_per_lane(&self) -> Result<Vec<Batched>, Failed> {
         let extra = [("holds".to_string(), TensorType::new(DType::Bool, [self.size.clone()]))];
         let initial = self.evaluate_condition(&self.operands[..self.carries.len()])?.materialized(self.size);
@@ -81,7 +81,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[initial])
     }
 
-    /// Inlines the condition with these carries, and returns its result.
+    /// Inlines the condition, applied to `carries`, and returns its result.
     fn evaluate_condition(&self, carries: &[Batched]) -> Result<Batched, Failed> {
         let carries = &carries[..self.carries.len()];
         let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition))?;

@@ -8,9 +8,9 @@ use crate::tree;
 /// initial carry if the condition is false at the start.
 ///
 /// The carry can be any [`Tree`]. The next carry must have the same structure and types as `init`. Each closure is
-/// traced once, and may capture values of the enclosing graph. The host reads the condition before each step. All
-/// backends support the loop, but compilation with `LoopStrategy::Unroll` rejects it, because its number of steps is
-/// unlimited. [`while_loop_bounded`] supports every strategy.
+/// traced once, and may capture values of the enclosing graph. Unless the backend compiles the loop, the host reads the
+/// condition before each step. All backends support the loop, but compilation with `LoopStrategy::Unroll` rejects it,
+/// because its number of steps is unlimited. [`while_loop_bounded`] supports every strategy.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -29,8 +29,8 @@ pub fn while_loop<C: Tree>(init: C, condition: impl FnOnce(C) -> Value, step: im
     trace(Place::new("while", Site::caller()), None, init, condition, step)
 }
 
-/// Runs a [`while_loop()`] that stops after at most `bound` steps, even if the condition is still true. Compilation
-/// with `LoopStrategy::Unroll` accepts the loop if the input sizes determine the bound.
+/// Runs a loop like [`while_loop()`], but stops after at most `bound` steps, even if the condition is still true.
+/// Compilation with `LoopStrategy::Unroll` accepts the loop if the input sizes determine the bound.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -62,8 +62,8 @@ pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Val
 }
 
 impl While {
-    /// Adds the loop to a forward pass, with a counter of its steps for the reverse-mode rule. `wrt` marks the operands
-    /// that are differentiated.
+    /// Adds the loop to a forward pass, with an additional carry that counts its steps for the reverse-mode rule. `wrt`
+    /// marks the operands that are differentiated.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value], wrt: &[bool]) -> Result<Forward, Failed> {
         let step = forward_body(&self.body, || self.active(wrt))?;
         let extra = [("steps".to_string(), TensorType::scalar(DType::I64))];
@@ -82,7 +82,7 @@ impl While {
         Ok(Forward { results, record: Record::Steps(steps) })
     }
 
-    /// Returns a scan with the same body, which takes the number of steps as its first operand.
+    /// Returns a scan that runs the same body, with the number of steps as its first operand.
     pub(in crate::ops) fn as_loop(&self) -> Scan {
         let places = self.operands();
         Scan {

@@ -1,4 +1,4 @@
-//! The while loop: runs a step while a condition is true.
+//! The while loop op, which runs a step while a condition is true.
 //!
 //! - **while-c1** the condition is evaluated before each step, and returns one boolean scalar.
 //! - **while-c2** the types of the carries exactly equal the types of the initial values.
@@ -8,9 +8,9 @@
 //! Parameters of the condition and of the step: the carries, followed by the captured values. Results: the final
 //! carries.
 //!
-//! No backend has a lowering rule for the op: on every backend, the host reads the condition and runs the program of
-//! the step. Compilation with `LoopStrategy::Unroll` rejects the loop unless the input sizes determine its bound,
-//! because otherwise the number of steps depends on values.
+//! No backend has a lowering rule for the op. Unless the backend compiles the loop, the host reads the condition and
+//! runs the program of the step. Compilation with `LoopStrategy::Unroll` rejects the loop unless the input sizes
+//! determine its bound, because otherwise the number of steps depends on values.
 
 mod batch;
 mod bodied;
@@ -31,7 +31,7 @@ pub struct While {
     pub condition: Arc<Graph>,
     /// The graph that computes the next carries from the carries.
     pub body: Arc<Graph>,
-    /// The maximum number of steps, if there is one.
+    /// The maximum number of steps, or `None` if the number is unlimited.
     pub bound: Option<Dim>,
 }
 
@@ -57,7 +57,7 @@ impl While {
         WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
     }
 
-    /// Returns which parameters of the step depend on the operands in `wrt`.
+    /// Returns `true` for each parameter of the step that depends on an operand marked in `wrt`.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let places = self.operands();
         let feeds: Vec<(usize, usize)> = places.carries.clone().map(|carry| (carry, carry)).collect();

@@ -40,7 +40,8 @@ impl Combining {
     /// for an update whose index is out of range.
     pub(super) fn of_updates(&self, of_elements: Value) -> Value {
         let axis = self.axis();
-        // The axis may be empty, in which case all indices are out of range, and read the padding.
+        // Pad the axis unless it is known to be nonempty. If it is empty, all indices are out of range and read the
+        // padding.
         let is_filled = self.x.dim(axis).is_at_least(&Dim::from(1)) == Some(true);
         let of_elements = if is_filled { of_elements } else { of_elements.pad(axis, 0, 1, 0.0) };
         of_elements.gather(axis, clamped(self.indices, &of_elements.dim(axis)))
@@ -86,7 +87,7 @@ impl Combining {
         let row = self.updates.shape().with_dim(self.op.axis, 1);
         let (one, zero) = (full(row.clone(), self.updates.dtype(), 1.0), full(row, DType::I64, 0.0));
         let running = |is_downward: bool| {
-            // Shifts the values by one position, so that each update is aligned with the preceding update, or with the
+            // Shift the values by one position, so that each update is aligned with the preceding update, or with the
             // following one if `is_downward` is set.
             let shifted = |end: Value, values: Value| match is_downward {
                 false => concat(&[end, values], axis).slice(axis, Dim::from(0)..count.clone()),
@@ -133,7 +134,7 @@ impl Combining {
     }
 }
 
-/// Masks of the elements and updates that equal the result, and the total count of both per element. If the result is
+/// Masks of the elements and updates that equal the result, and the number of both for each element. If the result is
 /// NaN, the masks include the element and all its updates.
 struct Winners {
     elements: Value,

@@ -56,8 +56,9 @@ impl ScatterMode {
     }
 }
 
-/// The op `scatter(x, indices, updates)`. For axis 1 of three, it computes `x[i,indices[i,j,k],k] := updates[i,j,k]`,
-/// or combines the two values, depending on `mode`. `indices` and `updates` have the shape of `x`, except along `axis`.
+/// The op `scatter(x, indices, updates)`. For a tensor of rank 3 and `axis` 1, it computes `x[i,indices[i,j,k],k] :=
+/// updates[i,j,k]`, or combines the two values, depending on `mode`. `indices` and `updates` have the shape of `x`,
+/// except along `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scatter {
     /// The axis to index.

@@ -38,7 +38,7 @@ use crate::ops::rules::*;
 pub struct ConvOptions<const D: usize> {
     /// The stride of the window along each axis.
     pub strides: [usize; D],
-    /// The number of zeros before and after the elements of each axis. A negative number removes elements.
+    /// The numbers of zeros before and after the elements of each axis. A negative number removes elements.
     pub padding: [(i64, i64); D],
     /// The distance between neighbouring elements of the window.
     pub dilation: [usize; D],
@@ -197,8 +197,8 @@ impl OpRules for Conv {
             dims[axis] = dims[axis].clone() * inner;
             Ok::<_, Failed>(value.reshape(dims))
         };
-        // Returns the size of an operand's first axis in one lane. Dividing the merged size by the number of lanes
-        // would fail if that number is 0.
+        // Read the size of each operand's first axis, not counting the axis of the lanes. Dividing the merged size by
+        // the number of lanes would fail if that number is 0.
         let of_lane =
             |operand: Batched| Ok::<_, Failed>(operand.value.checked()?.shape()[usize::from(operand.mapped)].clone());
         let (batch, results) = (of_lane(x)?, of_lane(kernel)?);
@@ -209,13 +209,13 @@ impl OpRules for Conv {
             Ok::<_, Failed>(value.reshape(dims))
         };
         let result = match (x.mapped, kernel.mapped) {
-            // Merges the lanes into the batch.
+            // Merge the lanes into the batch axis.
             (_, false) => split(self.of(merged(x.value, 0)?, kernel.value), 0)?,
-            // Merges the lanes into the result channels.
+            // Merge the lanes into the result channels.
             (false, true) if self.groups.constant() == Some(1) => {
                 split(self.of(x.value, merged(kernel.value, 0)?), 1)?.move_axis(1, 0)
             }
-            // Merges the lanes into the groups.
+            // Merge the lanes into the groups.
             (_, true) => {
                 let op = Conv { groups: self.groups.clone() * size, ..self.clone() };
                 let x = merged(x.materialized(size).move_axis(0, 1), 1)?;

@@ -7,7 +7,8 @@ use crate::error::{Place, Result};
 use crate::ops::dilated_size;
 use crate::types::{Dim, Shape, Sizes};
 
-/// The padding of a dilated axis: the range of the axis that is kept, and the number of zeros around that range.
+/// The padding of a dilated axis: the range of the axis that is kept, and the numbers of zeros before and after that
+/// range.
 #[doc(hidden)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Padding {
@@ -20,7 +21,8 @@ pub struct Padding {
 }
 
 impl Conv {
-    /// Returns the size of the result along a spatial axis.
+    /// Returns the size of the result along a spatial axis. Fails if the window does not fit, or if `size` is symbolic
+    /// and the options require a constant size.
     pub(super) fn output_size(&self, at: &Place, axis: usize, size: &Dim, window: &Dim) -> Result<Dim> {
         let symbolic = |option: &str| {
             let fix = format!("use a fixed size for the axis, or {option} of 1");
@@ -61,7 +63,7 @@ impl Conv {
     #[doc(hidden)]
     pub fn padding(&self, at: &Place, axis: usize, size: usize, sizes: &Sizes) -> Result<Padding> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
-        // Uses 128 bits, because `low` and `high` may be at opposite ends of the 64-bit range.
+        // Use 128 bits, because `low` and `high` may be at opposite ends of the 64-bit range.
         let (low, high) = (i128::from(value(&self.low[axis])?), i128::from(value(&self.high[axis])?));
         let spread = if size == 0 { 0 } else { (size as i128 - 1) * self.input_dilation[axis] as i128 + 1 };
         let (start, end) = ((-low).clamp(0, spread), (spread + high).clamp(0, spread));

@@ -82,7 +82,7 @@ fn quantile(numbers: &[f64], part: f64) -> f64 {
 }
 
 impl Measurement {
-    /// Creates the row for building a program once.
+    /// Creates the row that records how long one build of a program took.
     pub(crate) fn build_row(
         workload: &str,
         subject: &str,

@@ -28,8 +28,8 @@ fn some_cases() -> Vec<Case> {
     all_golden_cases().unwrap().into_iter().step_by(13).collect()
 }
 
-/// Runs cases on the toy backend, which supports eight ops on f64 and nothing else. `needs` must be nonempty for a case
-/// if and only if the backend rejects the case at compile time.
+/// Runs cases on the toy backend, which supports eight ops on f64 and nothing else. Asserts that the function `needs`
+/// returns a nonempty set for a case if and only if compiling the case for the backend fails.
 #[test]
 fn a_partial_backend_passes_or_lacks_something() {
     let toy = subject(Toy);

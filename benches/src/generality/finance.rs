@@ -26,8 +26,8 @@ fn strikes(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("strikes", numbers.uniform(&[sizes.get("B")], 80.0, 120.0))]
 }
 
-/// Builds a graph that prices American puts, which expire after one year, by backward induction. Column `j` holds the
-/// prices and values after `j` upward moves.
+/// Builds a graph that prices one-year American put options by backward induction. Column `j` holds the prices and
+/// values after `j` upward moves.
 fn binomial_american(sizes: &Sizes) -> funcify::Result<Graph> {
     let n = sizes.get("N");
     let step = 1.0 / n as f64;

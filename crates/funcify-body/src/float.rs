@@ -102,7 +102,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// Extracts the biased exponents from the bits of nonnegative elements, and converts them to floats.
     fn exponent_field<S: Simd>(simd: S, bits: Self::Bits<S>) -> Self::Vector<S>;
 
-    /// Returns the sum of the elements of a vector, in an order that depends on the instruction set.
+    /// Adds up the elements of a vector. The order of summation depends on the instruction set.
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
     /// Returns the product of the elements of a vector.
     fn product<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;

@@ -106,7 +106,7 @@ impl Tiles {
                 self.step::<T, S>(simd, step, fused, streams, (start, count));
             }
             // A loaded value that is stored unchanged is first copied to its tile, because another store may overwrite
-            // the stream from which it was loaded.
+            // its stream.
             for (source, _) in &code.stores {
                 if let Source::Loaded(load) = source {
                     let (from, tile) = code.loads[*load];

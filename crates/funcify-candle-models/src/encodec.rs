@@ -28,7 +28,7 @@ pub struct EncodecLstm(Lstm);
 
 impl EncodecLstm {
     /// Creates a stack of `layers` layers with `features` features each. The parameters are called `lstm.weight_ih_l0`,
-    /// `lstm.weight_hh_l0`, `lstm.bias_ih_l0`, `lstm.bias_hh_l0`, `lstm.weight_ih_l1` ...
+    /// `lstm.weight_hh_l0`, `lstm.bias_ih_l0` and `lstm.bias_hh_l0`, then `lstm.weight_ih_l1`, and so on.
     #[track_caller]
     pub fn new(features: usize, layers: usize, vb: VarBuilder<'_>) -> Result<Self> {
         let config = RecurrentConfig { layers, ..RecurrentConfig::default() };

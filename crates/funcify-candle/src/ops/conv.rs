@@ -1,7 +1,7 @@
-//! Lowers `conv` to Candle's kernels if the convolution has a single group and one or two spatial axes; two axes must
-//! have the same stride and dilation. Otherwise, copies the windows to columns (im2col), and computes a matrix product
-//! for each group. Pads the operand explicitly, because Candle requires the same padding on both sides of every axis.
-//! Computes convolutions of f16 and bf16 in f32.
+//! Lowers `conv` to Candle's kernels if the convolution has a single group and one spatial axis, or two with the same
+//! stride and dilation. Otherwise, copies the windows to columns (im2col), and computes a matrix product for each
+//! group. Pads the operand explicitly, because Candle requires the same padding on both sides of every axis. Computes
+//! convolutions of f16 and bf16 in f32.
 
 use candle_core::DType;
 

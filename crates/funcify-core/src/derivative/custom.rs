@@ -33,8 +33,8 @@ const COMPARED_RULES: usize = 2;
 /// its rule must not capture values of the enclosing graph.
 ///
 /// - `xs`, the results and the residuals can be any [`Tree`]s, with leaves of any dtype. The results of `forward`
-///   must have the same structure and types as the results of `function`. No result may have a size that only a loop
-///   inside the closure determines.
+///   must have the same structure and types as the results of `function`. The size of a result must not
+///   depend on how many steps a loop inside the closure runs.
 /// - `backward` returns a cotangent for each float leaf of `xs`, with the path and the type of the leaf. For other
 ///   leaves it may return anything, such as `()`. `backward` receives zeros as the cotangents of non-float results.
 /// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied, because forward mode
@@ -81,8 +81,8 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// immediately. Because it receives the results, it does not need to call the function again, but it may, as described
 /// at [`custom_vjp`].
 ///
-/// - `xs` and the results can be any [`Tree`]s, with leaves of any dtype. No result may have a size that only a loop
-///   inside the closure determines.
+/// - `xs` and the results can be any [`Tree`]s, with leaves of any dtype. The size of a result must not
+///   depend on how many steps a loop inside the closure runs.
 /// - `tangent` returns a tangent for each float result, with the path and the type of the result. For other results it
 ///   may return anything, such as `()`. `tangent` receives zeros as the tangents of non-float leaves.
 /// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied,

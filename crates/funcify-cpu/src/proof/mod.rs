@@ -59,8 +59,9 @@ use verdict::Verdict;
 use crate::plan::Plan;
 use funcify_body::machine::Machine;
 
-/// Tries to prove a plan. If there is no proof, tests the plan using `run`, which must run the plan in the same way as
-/// a call. Returns an error if the plan computes wrong results.
+/// Checks that a plan computes the same values as its graph, by a proof if possible. If there is no proof, tests the
+/// plan using `run`, which must run the plan in the same way as a call. Returns an error if the plan computes wrong
+/// results.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {
     let verdict = match known::prove_cached(subject) {
         Verdict::Unknown(reason) => running::validate(subject, run, reason),

@@ -230,8 +230,8 @@ pub(super) fn is_pool_free() -> bool {
     rayon::current_num_threads() > 1 && rayon::current_thread_index().is_none()
 }
 
-/// Returns `true` if the current thread belongs to a thread pool with other threads. On any other thread, each body
-/// would have to wait for the pool.
+/// Returns `true` if the current thread belongs to a thread pool with other threads. Any other thread would have to
+/// hand the pieces of each body to the pool, and to wait until they are done.
 pub(super) fn are_threads_at_hand() -> bool {
     rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
 }

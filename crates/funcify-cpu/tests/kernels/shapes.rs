@@ -128,7 +128,7 @@ fn fold(kind: Fold, start: Option<f64>, terms: impl Iterator<Item = f64>) -> f64
 
 #[test]
 fn folds_of_rows_and_of_lanes() {
-    // Test few rows, and enough rows for several accumulators.
+    // Test a small number of rows, and a number that is large enough for several accumulators.
     [5, 67].into_iter().for_each(folds_of);
 }
 

@@ -50,7 +50,7 @@ impl Text {
         Text { learnt: learnt.into(), held_out: held_out.into() }
     }
 
-    /// Returns the batch of a training step, which is the same in every run.
+    /// Returns the batch for training step `step`. The batch is the same in every run.
     pub(crate) fn batch(&self, sizes: Sizes, step: usize) -> Batch {
         windows(&self.learnt, sizes, step as u64)
     }

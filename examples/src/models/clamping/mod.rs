@@ -43,7 +43,7 @@ const INVALID: f64 = 1.0 / 400.0;
 /// The maximum reading: a millilitre holds at most `e^30` bacteria.
 const MAX_READING: f64 = 30.0;
 
-/// The protection against invalid values.
+/// The method that protects the fit from invalid values, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Guard {
     Nothing,

@@ -187,7 +187,7 @@ fn softplus(x: Value) -> Value {
     custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid())
 }
 
-/// Returns x, with a rule that clamps the cotangent to the range from -1 to 1.
+/// Returns x, with a custom reverse-mode rule that clamps the cotangent to the range from -1 to 1.
 fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0))
 }

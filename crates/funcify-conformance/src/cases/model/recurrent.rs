@@ -15,7 +15,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (last, ys) = scan(h0, x, |h, x| carry_as_output((x.matmul(w) + h.matmul(u)).sigmoid()));
         outputs! { final: last, ys }
     }),
-    // An LSTM, which has two states and computes four gates from one product.
+    // An LSTM, which has two states and computes all four gates at once.
     &program(&["lstm"], ["x", "h0", "c0", "wx", "wh", "b"], |[x, h0, c0, wx, wh, b]| {
         let ((h, c), ys) = scan((h0, c0), x, |(h, c), x| {
             let z = x.matmul(wx) + h.matmul(wh) + b;

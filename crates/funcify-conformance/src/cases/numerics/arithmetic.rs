@@ -74,7 +74,7 @@ fn powers() -> Cases {
 }
 
 /// Builds the cases for casts. Casts from float to integer truncate and saturate, and casts between integers wrap. NaN
-/// becomes the integer 0, or the boolean `true`.
+/// becomes 0 in a cast to an integer type, and `true` in a cast to `bool`.
 fn casts() -> Cases {
     let out_of_range =
         |_| [HostTensor::from([1.9f32, -1.9, NAN as f32, f32::INFINITY, f32::NEG_INFINITY, 1e20, -1e20])];

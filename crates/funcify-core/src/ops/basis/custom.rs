@@ -28,9 +28,10 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     fn attributes(&self) -> Attributes;
 
     /// Applies the batching rule: adds the ops that compute this op for `size` lanes at once to the open graph, and
-    /// returns their results. The rule adds them through [`apply`](crate::apply) and the methods of [`Value`]. At least
-    /// one operand has lanes. An elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise).
-    /// [`OpRules`] describes the guarantees that hold for every rule.
+    /// returns their results. The rule adds ops through [`apply`](crate::apply) and the methods of [`Value`]. At least
+    /// one operand has lanes. The rule of an elementwise op can call
+    /// [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the guarantees that hold for every
+    /// rule.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// Applies the forward-mode rule: adds the op and the tangents of its results to the open graph, like

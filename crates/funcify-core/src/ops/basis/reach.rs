@@ -155,7 +155,7 @@ impl CotangentReach {
 /// An op that has bodies, and propagates lanes and derivatives through them. The methods store the reached values of
 /// each body in `bodies`, and reuse them in the next call.
 pub(crate) trait Connected {
-    /// Returns which results are reached from the marked operands.
+    /// Returns which results the lanes or tangents of the marked operands reach.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
 
     /// Returns which operands have cotangents if the marked results have them.

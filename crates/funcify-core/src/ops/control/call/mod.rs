@@ -109,7 +109,8 @@ impl Call {
         std::iter::once(("function", &self.function, self.arguments)).chain(of_rule).map(body).collect()
     }
 
-    /// Returns a copy of the call with new graphs, in the order of [`parts`](Call::parts).
+    /// Returns a copy of the call with its graphs replaced by `graphs`, which are in the order of
+    /// [`parts`](Call::parts).
     pub(crate) fn with_graphs(&self, graphs: Vec<Arc<Graph>>) -> Call {
         let mut graphs = graphs.into_iter();
         let mut next = |old: &Arc<Graph>| graphs.next().unwrap_or_else(|| old.clone());

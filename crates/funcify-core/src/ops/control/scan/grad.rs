@@ -265,7 +265,7 @@ impl<'a> Backward<'a> {
             let index = layout.carries.start + number;
             arguments.push(match trace {
                 Trace::Before(rows) => draft.read(span.rows_of_steps(*rows), 0, name(index)),
-                // The value before a step is the value after the previous step.
+                // The value of a carry before a step is its value after the previous step.
                 Trace::After(next) => {
                     let (first, next) = (operands[operand].unsqueeze(0), *next);
                     let rows = concat(&if scan.reverse { [next, first] } else { [first, next] }, 0);

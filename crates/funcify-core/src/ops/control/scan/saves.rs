@@ -2,9 +2,10 @@
 //!
 //! The states are always saved: the carries before each step, and each row of a full buffer that a step reads and a
 //! later step overwrites. All other rows that steps read are in the sequences and in the final buffers. The
-//! [`CheckpointPolicy`] selects additional values that a step computes. A value that the loop already stacks as one of
-//! its ys is not saved a second time. If such a value is also the next value of a carry, its trace replaces the trace
-//! of that carry, and the value is not recomputed. Pruning removes residuals that the backward loop does not read.
+//! [`CheckpointPolicy`] selects which of the other values that a step computes are saved as well. A value that the loop
+//! already stacks as one of its ys is not saved a second time. If such a value is also the next value of a carry, its
+//! trace replaces the trace of that carry, and the value is not recomputed. Pruning removes residuals that the backward
+//! loop does not read.
 
 use super::*;
 use crate::graph::{Output, Source};

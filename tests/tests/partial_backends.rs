@@ -1,4 +1,4 @@
-//! Tests unfinished backends in the conformance suite: missing ops are reported, and wrong results still fail.
+//! Tests unfinished backends in the conformance suite: missing ops are reported, and wrong results still fail the case.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Builds the tables of the report, whose cells are text.
+//! Builds the report's tables, which consist of text cells.
 
 use super::{Run, bytes, digits, time};
 use crate::rows::Measurement;

@@ -49,8 +49,8 @@ fn inputs(device: &Device, tracked: [bool; 3]) -> Inputs {
     }
 }
 
-/// Returns the gradients of the three inputs, where `loss` is computed from the two differentiable results of
-/// `forward`.
+/// Applies `loss` to the two differentiable results of `forward`, and returns the gradients with respect to the three
+/// inputs.
 fn gradients(
     device: &Device,
     tracked: [bool; 3],

@@ -152,7 +152,8 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
 const VALUES: &[(&str, Body)] = &[
     // Burn's backward pass differentiates the tanh approximation of GELU instead of GELU itself.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
-    // Burn has no gradient rule for the hard sigmoid, and leaves its gradient at the bounds undefined.
+    // Burn has no gradient rule of its own for the hard sigmoid. It differentiates a clamp, whose gradient at its
+    // bounds is unspecified.
     ("hard sigmoid", body!(|x, y| activation::hard_sigmoid(x * 8.0 - y, 0.2, 0.5))),
     (
         "rounding",

@@ -95,7 +95,7 @@ pub struct Config {
     pub block_types: Vec<TemporalBlockType>,
     /// `true` if the projections to queries, keys and values have biases.
     pub attention_bias: bool,
-    /// The maximum number of steps of a sequence.
+    /// The maximum length of a sequence, in tokens.
     pub max_seq_len: usize,
 }
 

@@ -88,7 +88,7 @@ impl Cancellation {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the handle is set.
+    /// Returns `true` if the handle was cancelled or its deadline has passed.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let passed = |(_, at): &(Duration, Instant)| Instant::now() >= *at;

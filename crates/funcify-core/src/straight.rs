@@ -1,5 +1,5 @@
-//! Converts a program with loops into the straight-line program that runs for given arguments: every step of each
-//! loop, and the selected branch of each switch.
+//! Converts a program with loops into the straight-line program that is executed for the given arguments: every step of
+//! each loop, and the selected branch of each switch.
 //!
 //! The derivatives of the straight-line program use no control-flow rules, so tests can check the derivatives of loops
 //! against them.

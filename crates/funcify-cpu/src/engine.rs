@@ -82,7 +82,7 @@ impl Elements<'static> {
         }
     }
 
-    /// Returns the elements of a tensor of integers, in their own type. Returns `None` for floats and booleans.
+    /// Returns the elements of a tensor of integers as integers. Returns `None` for floats and booleans.
     fn of_integers(tensor: &HostTensor) -> Option<Elements<'static>> {
         Some(match tensor.dtype() {
             DType::I64 => Elements::I64(tensor.as_slice()?.to_vec().into()),
@@ -355,7 +355,7 @@ impl Engine {
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
     }
 
-    /// Runs the engine. Polls `stop` between steps, and ends the call early when `stop` returns `true`. Rejects the
+    /// Runs the engine. Polls `stop` between steps, and ends the call early when `stop` returns `true`. Refuses the
     /// call ([`Outcome::Refused`]) if a loop without a bound runs more steps than the element type can count exactly.
     pub fn call(
         &self,

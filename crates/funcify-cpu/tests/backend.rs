@@ -466,8 +466,8 @@ fn is_refused(engine: &Engine, scalars: &[(f64, DType)]) -> bool {
     matches!(engine.call(&arguments, &|| false).unwrap(), Outcome::Refused)
 }
 
-/// If the counter of a loop without a bound exceeds the integers that the plan can represent exactly, the loop stops
-/// and the call is rejected.
+/// If the counter of a loop without a bound exceeds the largest integer that the plan can represent exactly, the loop
+/// stops and the engine refuses the call.
 #[test]
 fn endless_counting_is_refused() {
     let graph = built("endless", |g| {
@@ -481,7 +481,7 @@ fn endless_counting_is_refused() {
     }
 }
 
-/// If one loop sets the rejection flag, a later loop that ends normally does not clear the flag.
+/// If one loop sets the refusal flag, a later loop that ends normally does not clear the flag.
 #[test]
 fn endless_counting_is_refused_whatever_ends_after_it() {
     let graph = built("loops", |g| {
@@ -495,8 +495,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Both branches have a loop that may count endlessly, but the call is rejected only if the loop of the chosen branch
-/// does. The initial contents of the rejection flag's memory do not matter.
+/// Both branches have a loop that may count endlessly, but the call is refused only if the loop of the chosen branch
+/// does. The initial contents of the refusal flag's memory do not matter.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {

@@ -38,7 +38,7 @@ struct RejectedProgram {
     error: String,
 }
 
-/// Splits a file into its header and its programs.
+/// Reads a file, and splits it into its header and its programs.
 fn read(path: &Path) -> (String, Vec<RejectedProgram>) {
     let (mut head, mut programs, mut run, mut is_open) = (String::new(), Vec::<RejectedProgram>::new(), None, false);
     for line in std::fs::read_to_string(path).unwrap().lines() {

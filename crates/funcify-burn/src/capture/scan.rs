@@ -177,9 +177,9 @@ impl Scan {
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
     }
 
-    /// Returns the loop as a graph. Its inputs are the weights that the body uses, under their own names, then the
-    /// carries `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .. The number of steps is the symbol `T`, unless
-    /// [`Scan::length`] sets it. The outputs are those of [`scan`].
+    /// Returns the loop as a graph. Its inputs are the weights that the body uses, under their own names, followed by
+    /// the carries `init`, `init_1` and so on, and the sequences `xs`, `xs_1` and so on. The number of steps is the
+    /// symbol `T`, unless [`Scan::length`] sets it. The outputs are those of [`scan`].
     ///
     /// The elements of `init` and `xs`, and the number of rows, are ignored.
     ///

@@ -11,9 +11,9 @@ use super::*;
 /// Records a closure on Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
 /// The graph is specialised to the arguments' shapes; their elements are ignored. The graph's inputs are the weights
-/// that the closure uses, named after the module's fields, and then the arguments, named `x`, `x_1`, .. The graph runs
-/// on every backend of funcify, and can be printed, differentiated and batched like any other graph. [`crate::scan`]
-/// explains why the closure receives its module as an argument.
+/// that the closure uses, named after the module's fields, followed by the arguments, named `x`, `x_1`, `x_2` and so
+/// on. The graph runs on every backend of funcify, and can be printed, differentiated and batched like any other graph.
+/// [`crate::scan`] explains why the closure receives its module as an argument.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {

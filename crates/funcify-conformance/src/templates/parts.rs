@@ -142,7 +142,7 @@ fn op_on_integers(draft: &Draft<'_, '_>, sum: Value) -> Value {
     value.cast(draft.dtype)
 }
 
-/// Applies a linear or nonlinear op to a value that may be a partial sum.
+/// Applies a randomly chosen op, linear or nonlinear, to a value that may be a partial sum.
 fn op_on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, scale: Value) -> Value {
     let shape = sizes_of(share);
     let (rank, dtype) = (shape.len(), share.dtype());

@@ -68,7 +68,7 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
 
 /// The result of matching a dimension against its required size.
 pub(super) enum Match {
-    /// The dimension equals the size, possibly after its only unknown symbol was bound.
+    /// The dimension equals the size, possibly after binding its only unknown symbol.
     Equal,
     /// The dimension differs from the size.
     Different,

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Value {
-    /// Computes `min(max(x, low), high)` elementwise. The bounds are numbers or values. NaN propagates.
+    /// Computes `min(max(x, low), high)` elementwise. Each bound can be a number or a [`Value`]. NaN propagates.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -410,8 +410,8 @@ impl Emitter {
         })
     }
 
-    /// Adds instructions whose rows and lanes extend along the axes with the indices `rows` and `lanes`. If `rows` or
-    /// `lanes` is `None`, there is only one row or only one lane.
+    /// Adds instructions whose rows and lanes extend along the axes with the indices `rows` and `lanes`. `None` stands
+    /// for a single row or a single lane, respectively.
     fn push_along(
         &mut self,
         op: &Op,

@@ -10,7 +10,7 @@
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
 //!
 //! The planner first tries to represent all values as floats, which are exact for small integers. If that is not
-//! possible, it plans the graph again and gives integers types of their own: see `ops/typed.rs`.
+//! possible, it plans the graph again and stores integers as integers: see `ops/typed.rs`.
 //!
 //! The planner rejects unsupported ops by name, before anything runs.
 
@@ -148,7 +148,7 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
     }
 }
 
-/// Plans a graph. With `is_typed`, integers may have types of their own; otherwise, all values are floats.
+/// Plans a graph. With `is_typed`, the plan may store integers as integers; otherwise, all values are floats.
 fn plan_with(
     graph: &Graph,
     sizes: &Sizes,
@@ -333,7 +333,7 @@ struct Planner {
     /// `true` if values in loops are laid out with the parallel axis innermost.
     is_innermost: bool,
     division: Division,
-    /// `true` if integers may have types of their own. Otherwise, all values are floats.
+    /// `true` if the plan may store integers as integers. Otherwise, all values are floats.
     is_typed: bool,
     /// The strip of steps being planned, if any.
     strip: Option<strips::Strip>,
@@ -483,7 +483,7 @@ impl Planner {
     }
 
     /// Returns `true` if the plan supports a value: as floats if [`can_represent`](Planner::can_represent) returns
-    /// `true`, and as integers if these may have types of their own.
+    /// `true`, and as integers if the plan may store integers as integers.
     fn supports(&self, graph: &Graph, value: ValueId) -> bool {
         self.is_typed || self.can_represent(graph, value)
     }
@@ -496,7 +496,8 @@ impl Planner {
         }
     }
 
-    /// Returns a view of a constant tensor of integers, in their own type.
+    /// Adds a constant tensor to the plan, with its elements stored as integers instead of floats, and returns a view
+    /// of it.
     fn integer_constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View> {
         self.constants.push(tensor.clone());
         let place = Storage::Input(self.inputs + self.constants.len() - 1);

@@ -29,12 +29,12 @@ pub(crate) struct Subject<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) sizes: &'a Sizes,
     /// The plan. Its inputs are the graph's inputs, followed by the constants. Its outputs are the graph's outputs,
-    /// followed by the rejection flag if `refuses` is set.
+    /// followed by the refusal flag if `refuses` is set.
     pub(crate) plan: &'a Plan,
     /// The element type of the plan.
     pub(crate) dtype: DType,
     pub(crate) constants: &'a [HostTensor],
-    /// `true` if the plan has a rejection flag: an additional output that is nonzero if the results are invalid.
+    /// `true` if the plan has a refusal flag: an additional output that is nonzero if the results are invalid.
     pub(crate) refuses: bool,
     /// The machine that the plan will run on.
     pub(crate) machine: Machine,

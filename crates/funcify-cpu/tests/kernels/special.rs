@@ -107,7 +107,7 @@ fn ends_of_domains() {
     }
 }
 
-/// Asserts that an op with two operands agrees with the standard library on all pairs of special numbers.
+/// Asserts that a binary op agrees with the standard library on all pairs of special and ordinary values.
 fn agrees_on_special_numbers(op: Binary, exact: fn(f64, f64) -> f64) {
     let sizes = [0.0, 1e-40, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 100.0, 16_777_215.0, 1e9, 3e38, INF, NAN];
     let numbers: Vec<f64> = sizes.iter().flat_map(|size| [*size, -size]).map(|x| f64::from(x as f32)).collect();

@@ -9,7 +9,7 @@ pub(crate) fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) ->
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns the results of a scan step whose output is the next state.
+/// Returns `next` twice: as the next state of a scan step, and as its output.
 pub(crate) fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

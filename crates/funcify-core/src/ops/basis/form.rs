@@ -229,7 +229,7 @@ impl Form {
         self.bodies.iter().map(|body| body.graph.clone()).collect()
     }
 
-    /// Returns the graphs of the blocks that the spelling names.
+    /// Returns the graphs of the blocks that are listed in the op's [`Spelling`].
     pub(crate) fn blocks<const N: usize>(&self) -> [Arc<Graph>; N] {
         self.graphs().try_into().expect("the parser reads a block for each name of the spelling")
     }

@@ -2,8 +2,8 @@
 //!
 //! The kernels cover ops that have no instruction. They return the same results as the reference evaluator, except that
 //! a large convolution accumulates its sums in the plan's float type. The planner chooses a kernel when it builds the
-//! plan, because it knows all sizes at that point. The kernels hold integers in their own type, and floats and booleans
-//! in the plan's float type, `f32` or `f64`.
+//! plan, because it knows all sizes at that point. The kernels store integers as integers, and floats and booleans in
+//! the plan's float type, `f32` or `f64`.
 
 mod convolution;
 mod elements;

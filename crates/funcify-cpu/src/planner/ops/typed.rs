@@ -164,7 +164,7 @@ impl Scope<'_, '_> {
         Ok(WholeKernel::of(&node.op, &inputs, &outputs, &self.planner.sizes, self.planner.dtype))
     }
 
-    /// Plans an op that a kernel computes as a whole. The kernel reads and writes integers in their own type.
+    /// Plans an op that a kernel computes as a whole. The kernel reads and writes integers as integers, not as floats.
     fn run_whole(&mut self, node: &Node, kernel: Arc<WholeKernel>) -> Result<Vec<Option<Value>>> {
         let mut inputs = Vec::with_capacity(node.inputs.len());
         for input in &node.inputs {

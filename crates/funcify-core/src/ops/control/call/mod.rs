@@ -13,7 +13,8 @@
 //! - **call-c6** no result or residual has a size that is known only after a loop in the function has run.
 //! - **call-c7** in the graphs of a rule, `itself` calls the function with the same rule. For example, `forward` can
 //!   compute the function's results with `itself`, so that the rule also defines second derivatives. The arguments and
-//!   results of `itself` have the function's types. Neither the function nor the rule captures any values.
+//!   results of `itself` have the function's types. If a rule uses `itself`, neither the function nor the rule captures
+//!   any values.
 //!
 //! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
 //! captures. A value that two graphs capture appears twice among the operands. Results: the results of the function.

@@ -144,9 +144,8 @@ fn handwritten_allocations<L: Library>(
     allocations_of_100_steps(|steps| arguments(library, steps), run)
 }
 
-/// Checks that native loops allocate as often as handwritten loops, except for `row` extra allocations for each row
-/// that they read and `write` for each row that they write. These numbers are nonzero if the library allocates to
-/// return a tensor's sizes.
+/// Checks that native loops make as many allocations as handwritten loops, plus `row` per row read and `write` per row
+/// written. These numbers are nonzero if the library allocates to return a tensor's sizes.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
     let (plain, traced) =

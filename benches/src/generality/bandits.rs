@@ -39,8 +39,8 @@ fn ucb(_: &Sizes) -> funcify::Result<Graph> {
                 let pulls = pulls.scatter(1, arm, reward.ones_like(), ScatterMode::Add);
                 ((pulls, wins.scatter(1, arm, reward, ScatterMode::Add)), reward.sum(..))
             });
-        // Rounding may make subjects break near ties differently. This barely changes the outputs, which are sums over
-        // all bandits.
+        // Because of rounding, the implementations may break near-ties differently. This barely changes the outputs,
+        // which are sums over all bandits.
         BTreeMap::from([("pulls", pulls.sum(0)), ("wins", wins.sum(0)), ("reward", rewards.sum(0))])
     })
 }

@@ -60,7 +60,7 @@ fn xorshift(sizes: &Sizes) -> funcify::Result<Graph> {
             let state = state ^ (state << 5);
             (state, state)
         });
-        // Count how often each value of the highest eight bits occurs.
+        // Count how often each value of the top eight bits occurs.
         let bins = (drawn >> 24).cast(DType::I32).reshape([drawn.dim(0) * drawn.dim(1)]);
         let counts = full([256], DType::I32, 0.0).scatter(0, bins, bins.ones_like(), ScatterMode::Add);
         BTreeMap::from([("last", last.cast(DType::I32)), ("counts", counts)])

@@ -120,7 +120,8 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     by_kind!(tensor, float_expand | int_expand | bool_expand, (tensor, shape))
 }
 
-/// A slice for each axis. The list is kept on the stack, because loops build one for every row that they read or write.
+/// The slices of a tensor, one per axis. The list is kept on the stack, because loops build one for every row that they
+/// read or write.
 type Slices = SmallVec<[Slice; 6]>;
 
 /// Returns slices that select the positions `start, start + step, ..` below `limit` along `axis`, and all positions

@@ -8,10 +8,11 @@
 //! * [`trace()`]: turns a closure on Burn tensors and modules into a funcify graph, which runs on every backend.
 //!
 //! # As a backend
-//! [`Burn`] is a handle to a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's
-//! dispatched primitives, whose rank is known only at run time. Burn's autodiff is not involved, because funcify
-//! differentiates the graph itself. In host memory, the engine of `funcify-cpu` compiles and runs whole f32 and f64
-//! loops. All other loops run natively: each buffer of rows is allocated once, and its rows are written in place.
+//! [`Burn`] is a handle to a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on the
+//! primitive tensors of Burn's `Dispatch` backend, whose rank is known only at run time. Burn's autodiff is not
+//! involved, because funcify differentiates the graph itself. In host memory, the engine of `funcify-cpu` compiles and
+//! runs whole f32 and f64 loops. All other loops run natively: each buffer of rows is allocated once, and its rows are
+//! written in place.
 //!
 //! ```
 //! use funcify::HostTensor;

@@ -4,8 +4,8 @@
 //! another instruction set, `planning` times the compilation and planning of programs, and `dispatch` runs a loop for
 //! use with a profiler.
 //!
-//! For kernels, it prints the minimum of many runs. For loops, it prints the minimum and the median, and the minimum
-//! CPU time, which is less sensitive to other load on the machine.
+//! For kernels, the benchmark prints the minimum time over many runs. For loops, it prints the minimum and the median,
+//! and the minimum CPU time, which is less sensitive to other load on the machine.
 
 mod kernels;
 

@@ -3,6 +3,8 @@
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{DType, Graph, HostTensor, ScanOptions, Value, evaluate, scan_until_with, switch, while_loop};
+use funcify_conformance::all_cases;
+use funcify_conformance::support::{OpProgram, Support, determine_support, op_programs};
 use funcify_cpu::Cpu;
 
 /// Builds a loop that decodes up to 50 tokens. `choose` selects each token from the logits. If `is_float` is set, the
@@ -61,4 +63,17 @@ fn a_branch_of_several_in_a_conditional_loop_of_integers_is_named() {
     let each = &native.loops[0];
     assert_eq!((each.op, each.declined.as_ref().unwrap().op.as_str()), ("while", "switch"), "{native}");
     assert_eq!(native.declined.as_ref().unwrap().op, "switch", "{native}");
+}
+
+/// Runs each op of the suite in a loop, on each dtype for which the suite has a case.
+#[test]
+fn no_op_runs_in_the_reference_evaluator() {
+    let programs = op_programs(&all_cases().unwrap()).unwrap();
+    let falls_back = |program: &&OpProgram| {
+        let support = determine_support(&Cpu::default(), program);
+        support.unwrap_or_else(|error| panic!("{}: {error}", program.op)) == Support::Fallback
+    };
+    let fallbacks: Vec<_> = programs.iter().filter(falls_back).map(|program| (program.op, program.dtype)).collect();
+    assert!(programs.len() > 200, "{}", programs.len());
+    assert_eq!(fallbacks, []);
 }

@@ -182,7 +182,8 @@ fn words_are_rounded_once() {
     assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
 }
 
-/// Random words may be integers that an f32 cannot represent. Ops that use them as numbers must not round them.
+/// The `u32` elements of a random key may be too large for an f32 to represent exactly. Ops that use them as numbers
+/// must not round them.
 #[test]
 fn numbers_of_words_are_not_rounded() {
     let graph = built("numbers", |g| {

@@ -12,12 +12,12 @@ use super::*;
 /// inputs that precede the first step; and `started [B]`, which is 0 before the first step of a sequence and 1 after
 /// it.
 ///
-/// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`,
-/// `linear_y.weight`, `linear_y.bias`, `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight
-/// [inner, 1, width]`, `conv_1d.bias`, `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight [heads, inner /
-/// heads, inner / heads]`, `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`,
-/// `rg_lru.input_gate_bias`. The gradient of `sqrt(1 - a²)` is exact here, whereas `transformers` clips it where `1 -
-/// a²` is below 2.5e-7.
+/// The parameters have the names and shapes that they have in `transformers`: `linear_x.weight [inner, features]`,
+/// `linear_x.bias`, `linear_y.weight`, `linear_y.bias`, `linear_out.weight [features, inner]`, `linear_out.bias`,
+/// `conv_1d.weight [inner, 1, width]`, `conv_1d.bias`, `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight
+/// [heads, inner / heads, inner / heads]`, `rg_lru.recurrent_gate_bias [heads, inner / heads]`,
+/// `rg_lru.input_gate_weight`, `rg_lru.input_gate_bias`. The gradient of `sqrt(1 - a²)` is exact here, whereas
+/// `transformers` clips it where `1 - a²` is below 2.5e-7.
 ///
 /// ```
 /// use funcify::nn::Griffin;

@@ -12,9 +12,10 @@ use super::*;
 /// `shift [B, features]`, which holds the input before the first step, and `num`, `den` and `max`, of shape `[B,
 /// inner]`. All states are zero at the beginning of a sequence.
 ///
-/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`, `time_mix_key
-/// [1, 1, features]` (the weight of x in the mixture for the key), `time_mix_value`, `time_mix_receptance`; `key.weight
-/// [inner, features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
+/// The parameters have the names and shapes that they have in `transformers`: `time_decay [inner]`, `time_first
+/// [inner]`, `time_mix_key [1, 1, features]` (the weight of x in the mixture for the key), `time_mix_value`,
+/// `time_mix_receptance`; `key.weight [inner, features]`, `value.weight`, `receptance.weight`, `output.weight
+/// [features, inner]`.
 ///
 /// ```
 /// use funcify::nn::Rwkv4;

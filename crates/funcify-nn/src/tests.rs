@@ -1,5 +1,5 @@
 //! Tests that layers agree with plain loops over numbers, and that running a layer on a whole sequence gives the same
-//! results as running it on one part after the other.
+//! results as running it on two consecutive pieces, with the states passed from the first to the second.
 
 use super::*;
 use funcify_core::evaluate;

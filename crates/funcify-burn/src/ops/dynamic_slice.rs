@@ -1,5 +1,5 @@
-//! Lowers `dynamic_slice`. In host memory, the kernel reads the start and clamps it. On a device with its own memory,
-//! nothing is read back: the device computes the indices of the selected rows from the start.
+//! Lowers `dynamic_slice`. If the tensors are in host memory, the kernel reads and clamps the start index. On a device
+//! with its own memory, nothing is read back: the device computes the indices of the selected rows from the start.
 
 use super::prelude::*;
 use crate::data::{from_elements, integer_value};

@@ -118,8 +118,8 @@ where
         let cotangent = grads.consume::<V>(&ops.node);
         let device = cotangent.device();
         let mut shared = ops.state.lock();
-        // The first of these nodes to run registers zeros as the gradient of the last link, so that Burn runs that link
-        // too.
+        // The first `Collect` node that runs must also register a zero gradient for the last link. Otherwise, Burn
+        // would not run that link.
         let is_first = shared.cotangents.iter().all(Option::is_none);
         shared.cotangents[ops.state.first] = Some(dispatch::<V>(cotangent));
         let [last] = ops.parents;

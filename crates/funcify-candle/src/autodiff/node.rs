@@ -222,7 +222,7 @@ impl Scope {
         SCOPE.get()
     }
 
-    /// Creates a scope that differs from all earlier scopes.
+    /// Creates a scope with a unique id.
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Scope(NEXT.fetch_add(1, Ordering::Relaxed))

@@ -77,7 +77,8 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.choices.borrow_mut().pick_weighted(from)
     }
 
-    /// Declares a float input of this shape, or returns an offered value.
+    /// Declares a float input of this shape, or returns a value of this shape that was offered with
+    /// [`offer_as_inputs`](Draft::offer_as_inputs).
     pub(super) fn input(&self, shape: &[usize]) -> Value {
         self.input_of(self.dtype, shape, Fill::Floats)
     }

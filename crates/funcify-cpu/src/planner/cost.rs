@@ -1,8 +1,9 @@
 //! Estimates the cost of a program, and chooses the number of parts accordingly.
 //!
 //! The constants were measured with `cargo bench -p funcify-cpu` on one core of a server. A wrong constant makes plans
-//! slower but does not affect results. The constants of `Instruction::nanoseconds` are twice as large. Its estimates
-//! determine how long a compiled loop runs between two checks for cancellation, so it is safe to overestimate the time.
+//! slower but does not affect results. The constants of `Instruction::nanoseconds` are twice as large as those in this
+//! file. Its estimates determine how long a compiled loop runs between two checks for cancellation, so it is safe to
+//! overestimate the time.
 
 use funcify_core::ops::{Creation, Op, Product};
 

@@ -58,8 +58,8 @@ impl View {
         self.with(self.layout.with_axes(shape, strides))
     }
 
-    /// Returns a view of row `row` of axis 0, which moves by `step` rows per iteration of the loop whose body is at
-    /// `level`.
+    /// Returns a view of row `row` along axis 0. The view moves by `step` rows per iteration of the loop whose body is
+    /// at `level`.
     pub(super) fn row(&self, row: usize, level: usize, step: isize) -> View {
         let mut view = self.at(0, row);
         view.steps[level - 2] += step * self.strides[0];

@@ -1,4 +1,5 @@
-//! The elements of each region that are visible to a part, and the slices that an instruction borrows from them.
+//! Gives each part a view of the elements that it may access in each region, and lets instructions borrow slices of
+//! these views.
 //!
 //! The destination of an instruction splits its region into the elements before it and the elements after it. Any other
 //! operand in the same region lies on one of these two sides. An instruction can therefore borrow one mutable slice and

@@ -50,8 +50,9 @@ impl Term {
         }
     }
 
-    /// Computes the sum of the term over all steps. For a value of the body, `stacked` returns a tensor that stacks it
-    /// over all steps. Returns `None` if a value cannot be stacked, or the product cannot be contracted over the steps.
+    /// Computes the sum of the term over all steps. Given a value of the body, `stacked` returns its values from all
+    /// steps, stacked into one tensor. Returns `None` if a value cannot be stacked, or the product cannot be contracted
+    /// over the steps.
     fn sum_over_steps(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
             Addend::Product(left, right) => contract_steps(stacked(*left)?, stacked(*right)?)?,

@@ -1,8 +1,8 @@
 //! Tracks the memory of a running program against the budget.
 //!
-//! A program whose predicted peak is within the budget, whichever branches run, is not tracked. In all other programs,
-//! including those with data-dependent sizes, each instruction is checked before it runs, so that branches count only
-//! if they run.
+//! A program whose predicted peak is within the budget, whichever branches run, is not tracked. For all other programs,
+//! including those with data-dependent sizes, the ledger checks each instruction against the budget before it runs, so
+//! a branch counts only if it runs.
 
 use funcify_core::memory::{bytes_of, over_budget};
 

@@ -4,7 +4,7 @@
 
 use super::*;
 
-/// One less than 2^24: f32 represents all integers from 0 to 2^24, but not 2^24 + 1.
+/// The largest integer below 2^24. An f32 represents all integers from 0 to 2^24, but not 2^24 + 1.
 const OF_F32: i64 = (1 << 24) - 1;
 
 /// One less than 2^53: f64 represents all integers from 0 to 2^53, but not 2^53 + 1.

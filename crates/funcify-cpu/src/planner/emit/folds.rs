@@ -22,7 +22,7 @@ impl Emitter {
         if let [one, other] = from
             && crosses(one, other)
         {
-            // Copy the operand with the lower level to the layout of the other operand.
+            // Copy the operand with the lower level into the layout of the other operand.
             let (like, view) = if other.level > one.level { (other, one) } else { (one, other) };
             let laid = self.copy_in_layout_of(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);

@@ -29,7 +29,7 @@ pub(crate) struct Schedule {
     pub(crate) max_running_time: Duration,
     /// The maximum time for building a program and running it once.
     pub(crate) timeout: Duration,
-    /// The folder for the files of inputs and results.
+    /// The folder for the input and result files.
     pub(crate) folder: PathBuf,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Measured {
     pub(crate) missing: Vec<MissingSubject>,
 }
 
-/// Runs all workloads, showing a progress bar. Calls `save` with the measurements so far after each workload, so that
+/// Runs all workloads, showing a progress bar. After each workload, calls `save` with the measurements so far, so that
 /// they are not lost if the run is interrupted.
 pub(crate) fn run(plan: &Schedule, peers: &Peers, save: impl Fn(&Measured) -> Result<()>) -> Result<Measured> {
     std::fs::create_dir_all(&plan.folder)?;
@@ -185,8 +185,8 @@ impl Item<'_> {
                 Answer::Ran { wall_s, cpu_s } => each.samples.add(wall_s, cpu_s),
                 other => anyhow::bail!("unexpected answer: {other:?}"),
             }
-            // Run the program as often as fits into the rest of the turn, but at most twice as often as it has run so
-            // far.
+            // Run the program as many times as the rest of the turn allows, but at most twice as many times as it has
+            // run so far.
             let left = self.plan.turn.saturating_sub(start.elapsed()).as_secs_f64();
             let low = each.samples.low().context("the program has not run")?.max(1e-7);
             count = ((left / low) as usize).clamp(1, 2 * each.samples.count());

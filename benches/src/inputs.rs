@@ -12,7 +12,7 @@ use funcify_burn::{AnyTensor, Burn};
 pub(crate) struct CandleInputs(BTreeMap<String, CandleTensor>);
 
 impl CandleInputs {
-    /// Wraps tensors that are keyed by name.
+    /// Wraps Candle tensors that are keyed by name.
     pub(crate) fn new(named: BTreeMap<String, CandleTensor>) -> CandleInputs {
         CandleInputs(named)
     }
@@ -36,12 +36,12 @@ impl BurnInputs {
         self.float(name).into_tensor().expect("a workload knows the ranks of its inputs")
     }
 
-    /// Returns the float tensor with this name, with a dynamic rank.
+    /// Returns the float tensor with this name, as a tensor of dynamic rank.
     pub(crate) fn float(&self, name: &str) -> AnyTensor {
         self.floats[name].clone()
     }
 
-    /// Returns the float tensors with these names, which all have the same rank.
+    /// Returns the float tensors with these names. All of them must have rank `D`.
     pub(crate) fn all<const N: usize, const D: usize>(&self, names: [&str; N]) -> [BurnTensor<D>; N] {
         names.map(|name| self.get(name))
     }

@@ -2,9 +2,9 @@
 //!
 //! [`workloads`] lists the programs, and [`subjects`] lists the frameworks and variants that run them. Each subject
 //! runs in its own process ([`worker`]), and the subjects take turns ([`harness`]), so ratios within one run are
-//! reliable even if times are not. Only programs with correct results are timed ([`compare`]). A separate program,
-//! `funcify-cancel`, measures cancellation, because the counting allocator of this program zeroes all of a loop's
-//! memory at once, which cannot be cancelled.
+//! reliable even if absolute times are not. Only programs with correct results are timed ([`compare`]). A separate
+//! program, `funcify-cancel`, measures cancellation, because the counting allocator of this program zeroes all of a
+//! loop's memory at once, and the zeroing cannot be cancelled.
 
 mod baseline;
 mod before;
@@ -55,9 +55,9 @@ struct Arguments {
     /// Use small sizes and short turns. Takes a few minutes.
     #[arg(long)]
     quick: bool,
-    /// Only compare the CPU engine with JAX on programs of many kinds: those whose times developers of the engine may
-    /// look at (`open`), the held-out ones (`aside`), or both (`all`). The first run builds a Python environment under
-    /// `target/bench`.
+    /// Only compare the CPU engine with JAX on programs of many kinds: the open half, whose times the developers of the
+    /// engine may see (`open`), the held-out half (`aside`), or both (`all`). The first run builds a Python environment
+    /// under `target/bench`.
     #[arg(long, value_name = "HALF", num_args = 0..=1, default_missing_value = "all")]
     generality: Option<Half>,
     /// Also run the sizes for the plots of time and memory growth.
@@ -76,15 +76,15 @@ struct Arguments {
     /// Only compare the time of a step in `Stepper` with that of a step inside the scan, for layers of `funcify::nn`.
     #[arg(long)]
     steps: bool,
-    /// Only measure how planning time grows with the size of programs. Fails if it grows clearly faster than the
-    /// number of ops.
+    /// Only measure how planning time grows with the size of programs. Fails if planning time grows clearly faster than
+    /// the number of ops.
     #[arg(long)]
     planning: bool,
     /// Only check that all subjects compute the same values. Fails if one of this project's subjects does not.
     #[arg(long)]
     values: bool,
-    /// Add to the rows of the last run, so that a long run can be split into parts. Ratios are computed within each
-    /// part.
+    /// Add the new rows to those of the last run, so that a long run can be split into parts. Ratios are computed
+    /// within each part.
     #[arg(long)]
     add: bool,
     /// Write the rows to this file as well as to `target/bench/rows.json`.

@@ -30,13 +30,14 @@ impl MemoryBaseline {
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident }
     }
 
-    /// Returns the peak number of allocated bytes since this baseline, minus the number at the baseline.
+    /// Returns the peak number of allocated bytes since this baseline, minus the number of bytes that were allocated
+    /// then.
     pub(crate) fn allocated(&self) -> usize {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// Returns the peak resident memory since this baseline, minus the memory at the baseline, in bytes, or `None` if
-    /// the system does not report it.
+    /// Returns the peak resident memory since this baseline, minus the memory that was resident then, in bytes. Returns
+    /// `None` if the system does not report it.
     pub(crate) fn resident(&self) -> Option<usize> {
         Some(read_status("VmHWM:")?.saturating_sub(self.resident?))
     }

@@ -22,7 +22,7 @@ pub(crate) enum Request {
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(untagged)]
 pub(crate) enum Answer {
-    /// The program was built. Contains the wall time and processor time of the build.
+    /// The program was built and has run once. Contains the wall time and processor time of the build and this run.
     Made { make_s: f64, make_cpu_s: f64 },
     /// The program ran. Contains the wall time and processor time of each run.
     Ran { wall_s: Vec<f64>, cpu_s: Vec<f64> },

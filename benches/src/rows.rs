@@ -26,7 +26,7 @@ pub(crate) struct Measurement {
     pub(crate) system_bytes: Option<u64>,
     /// The ratio of this subject's shortest run to that of the handwritten loop in the same library.
     pub(crate) ratio_to_hand_written: Option<f64>,
-    /// The ratio of this subject's shortest run to JAX's.
+    /// The ratio of this subject's shortest run to JAX's shortest run.
     pub(crate) ratio_to_jax: Option<f64>,
     /// The number of runs.
     pub(crate) runs: usize,
@@ -73,7 +73,7 @@ impl Samples {
     }
 }
 
-/// Returns the `part` quantile of the numbers, where `part` is between 0 and 1, or NaN if there are no numbers.
+/// Returns the `part` quantile of the numbers, or NaN if there are no numbers. `part` is between 0 and 1.
 fn quantile(numbers: &[f64], part: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -82,7 +82,7 @@ fn quantile(numbers: &[f64], part: f64) -> f64 {
 }
 
 impl Measurement {
-    /// Creates the row that records how long one build of a program took.
+    /// Creates the row that records how long building a program and running it once took.
     pub(crate) fn build_row(
         workload: &str,
         subject: &str,
@@ -126,13 +126,13 @@ impl Measurement {
         }
     }
 
-    /// Returns `true` if another row has the same workload and phase.
+    /// Returns `true` if this row and `other` have the same workload and phase.
     pub(crate) fn has_same_workload_and_phase(&self, other: &Measurement) -> bool {
         self.workload == other.workload && self.phase == other.phase
     }
 }
 
-/// Computes the ratios of each row: its time relative to the handwritten loop and to JAX in the same run.
+/// Sets the ratios of each row: its time relative to those of the handwritten loop and of JAX in the same run.
 pub(crate) fn set_ratios(rows: &mut [Measurement]) {
     let all = rows.to_vec();
     for row in rows {

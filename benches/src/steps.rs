@@ -1,9 +1,9 @@
 //! Compares the time of a single step in `Stepper` and in `OnSlices` with the time of a step inside the scan:
 //! `--steps`.
 //!
-//! The outputs are compared first. Each reported time is the lowest of many turns. Everything runs on a single thread.
-//! Otherwise, a scan that batches work over all steps would use several threads, whereas a step of a few microseconds
-//! is too short to be parallelised.
+//! The benchmark first checks that the outputs agree. Each reported time is the lowest of many turns. Everything runs
+//! on a single thread. Otherwise, a scan that batches work over all steps would use several threads, whereas a step of
+//! a few microseconds is too short to be parallelised.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -49,7 +49,7 @@ fn rows(is_quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds the layers to measure, for sequences of shape `[T,B,F]`, with their names.
+/// Builds the layers to measure, each with its name. Their sequences have shape `[T,B,F]`.
 fn layers() -> Result<[(&'static str, Graph); 4]> {
     let recurrent = |cell| Recurrent { batch_first: false, ..Recurrent::new(cell, FEATURES, FEATURES) }.layer();
     let minimal =
@@ -136,7 +136,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Returns the lowest time of a step that reads and writes slices, in microseconds.
+    /// Returns the lowest time of a step in `OnSlices`, in microseconds.
     fn on_slices(&self) -> Result<f64> {
         let stepped = self.graph.stepped()?;
         let start = Function::compile(&stepped.start, &Cpu::default())?.call_host(&self.inputs[1..])?;

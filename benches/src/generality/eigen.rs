@@ -13,7 +13,7 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("power_iteration", "eigenvalue iterations", inputs, power_iteration)
 }];
 
-/// Draws start vectors, and a factor `F` of the matrix `F Fᵀ`. The columns of `F` have decreasing norms.
+/// Draws start vectors, and a matrix `F` whose columns have decreasing norms. The graph computes eigenvalues of `F Fᵀ`.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [n, k] = ["N", "K"].map(|letter| sizes.get(letter));
     let factor = numbers.normal(&[n, n], (n as f64).sqrt().recip());
@@ -23,8 +23,8 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("factor", factor), ("starts", numbers.normal(&[k, n], 1.0))]
 }
 
-/// Builds a graph that computes the largest eigenvalues of a symmetric matrix. It deflates the matrix after each
-/// eigenvalue.
+/// Builds a graph that computes the largest eigenvalues of a symmetric matrix. The graph finds one eigenvalue at a
+/// time, and deflates the matrix after each.
 fn power_iteration(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("power_iteration", |g| {

@@ -34,8 +34,8 @@ fn seir_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Builds a graph that computes the mean squared error of the predicted new cases, in percent of the population, for
-/// regions that infect each other.
+/// Builds a graph that models the spread of a disease between regions, and computes the mean squared error of the
+/// predicted new cases, in percent of the population.
 fn seir_fit(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("seir_fit", |g| {
         let (cases, mixing) = (g.input("cases", "f32[T,R]"), g.input("mixing", "f32[R,R]").softmax(1));
@@ -57,9 +57,9 @@ fn chain_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
 }
 
 /// Builds a graph that simulates a chain-binomial epidemic. Each susceptible person becomes infected with a probability
-/// proportional to the number of infected people, and each infected person recovers with a fixed probability. Random
-/// bits are compared with integers, so the counts are exact. The states are 0 for susceptible, 1 for infected and 2 for
-/// recovered.
+/// proportional to the number of infected people, and each infected person recovers with a fixed probability. The graph
+/// compares random bits with integer thresholds, so the counts are exact. The states are 0 for susceptible, 1 for
+/// infected and 2 for recovered.
 fn chain_binomial(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, p] = ["T", "P"].map(|letter| sizes.get(letter));
     let per_infected = (0.3 * 2f64.powi(32) / p as f64) as i64;

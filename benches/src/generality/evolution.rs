@@ -41,8 +41,8 @@ fn strategy_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("mean", numbers.normal(&[sizes.get("D")], 2.0)), ("key", HostTensor::from([0u32, 7]))]
 }
 
-/// Builds a graph that runs an evolution strategy, which moves the mean towards the samples with low costs. The samples
-/// are weighted by rank.
+/// Builds a graph that runs an evolution strategy. Each step draws samples around a mean, weights them by the rank of
+/// their costs, and moves the mean towards the samples with low costs.
 fn evolution_strategy(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, p, d] = ["T", "P", "D"].map(|letter| sizes.get(letter));
     Graph::build("evolution_strategy", |g| {

@@ -87,7 +87,8 @@ fn rls_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("regressors", numbers.normal(&[t, b, k], 1.0)), ("desired", numbers.normal(&[t, b], 1.0))]
 }
 
-/// Builds a graph that runs recursive least squares, which slowly forgets old samples.
+/// Builds a graph that runs recursive least squares with a forgetting factor of 0.999, which gradually reduces the
+/// weight of old samples.
 fn rls(sizes: &Sizes) -> funcify::Result<Graph> {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     Graph::build("rls", |g| {

@@ -26,8 +26,8 @@ fn strikes(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("strikes", numbers.uniform(&[sizes.get("B")], 80.0, 120.0))]
 }
 
-/// Builds a graph that prices one-year American put options by backward induction. Column `j` holds the prices and
-/// values after `j` upward moves.
+/// Builds a graph that prices one-year American put options by backward induction. Column `j` holds the stock price and
+/// the option values after `j` upward moves.
 fn binomial_american(sizes: &Sizes) -> funcify::Result<Graph> {
     let n = sizes.get("N");
     let step = 1.0 / n as f64;
@@ -51,8 +51,8 @@ fn heston_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("strikes", numbers.uniform(&[sizes.get("B")], 80.0, 120.0)), ("key", HostTensor::from([0u32, 42]))]
 }
 
-/// Builds a graph that prices European calls, which expire after one year, on paths of the Heston model. It simulates
-/// the paths by Euler steps with full truncation of the variance.
+/// Builds a graph that prices one-year European call options under the Heston model, by simulating price paths. The
+/// simulation uses Euler steps with full truncation of the variance.
 fn heston_paths(sizes: &Sizes) -> funcify::Result<Graph> {
     let [steps, n] = ["T", "N"].map(|letter| sizes.get(letter));
     let step = 1.0 / steps as f64;

@@ -29,7 +29,7 @@ const Y: [i64; 9] = [0, 0, 1, 0, -1, 1, 1, -1, -1];
 const WEIGHTS: [f64; 9] =
     [4.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 36.0, 1.0 / 36.0, 1.0 / 36.0, 1.0 / 36.0];
 
-/// The relaxation rate: in each step, this multiple of `equilibrium - f` is added to the distribution `f`.
+/// The relaxation rate: each step adds this multiple of `equilibrium - f` to the distribution `f`.
 const RELAXATION: f64 = 1.25;
 
 fn boltzmann_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -98,8 +98,7 @@ fn connected_components(sizes: &Sizes) -> funcify::Result<Graph> {
             |(labels, _)| {
                 let forward = labels.scatter(0, target, labels.take(0, source), ScatterMode::Min);
                 let both = forward.scatter(0, source, forward.take(0, target), ScatterMode::Min);
-                // A label is the index of a node, so each node can take the label of the node that its own label
-                // identifies.
+                // Each label is the index of a node. Replace it with the label of that node (pointer jumping).
                 let next = both.take(0, both);
                 (next, next.ne(labels).any(0))
             },

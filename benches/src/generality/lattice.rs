@@ -36,7 +36,7 @@ fn ising(sizes: &Sizes) -> funcify::Result<Graph> {
         let colours = (iota(bits.dim(0), DType::I32).unsqueeze(1) + iota(bits.dim(1), DType::I32)) & 1;
         let ((spins, _), magnetisation) = scan_with(steps, (bits * 2 - 1, key), (), |(mut spins, key), ()| {
             let [key, own] = random::split(key, 2).unstack(0);
-            // A step updates each site once, so a single random number per site serves both colours.
+            // A step updates each site once, so one random number per site is enough for both colours.
             let uniform = random::uniform(own, spins.shape(), DType::F32, 0.0, 1.0);
             for colour in 0..2 {
                 let neighbours =

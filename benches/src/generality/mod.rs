@@ -1,4 +1,4 @@
-//! Workloads of many kinds, which measure the engine on programs for which it was not tuned.
+//! Workloads of many kinds, for measuring the engine on programs for which it was not tuned.
 //!
 //! Each workload is an idiomatic funcify program, and has a counterpart in `peers/jax_generality`: an idiomatic, jitted
 //! JAX program of the same name. The workloads have no handwritten loops in Candle or Burn. The title of a workload

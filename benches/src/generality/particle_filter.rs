@@ -13,12 +13,12 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("bootstrap_filter", "particle filters", inputs, bootstrap_filter)
 }];
 
-/// The resolution of the inputs: all of them are multiples of this number. The states, the weights and their running
-/// sums are therefore exact in f32, so every subject resamples the same particles.
+/// The resolution of the inputs: every float input is a multiple of this number. The states, the weights and their
+/// running sums are therefore exact in f32, so every subject resamples the same particles.
 const UNIT: f64 = 1.0 / 256.0;
 /// The lower bound on the weight of a particle.
 const LEAST: f64 = 1.0 / 256.0;
-/// The half-width of the triangular distribution of an observation around the position.
+/// The half-width of the triangular distribution of observations around a particle's position.
 const WIDTH: f64 = 4.0;
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -25,7 +25,8 @@ fn orbits(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("mean_anomaly", numbers.uniform(&[b], -3.1, 3.1)), ("eccentricity", numbers.uniform(&[b], 0.0, 0.8))]
 }
 
-/// Builds a graph that solves Kepler's equation by Newton's method, until no orbit's anomaly changes by more than 1e-4.
+/// Builds a graph that solves Kepler's equation by Newton's method. The iteration ends when no eccentric anomaly
+/// changes by more than 1e-4.
 fn kepler(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("kepler", |g| {
         let (mean, eccentricity) = (g.input("mean_anomaly", "f32[B]"), g.input("eccentricity", "f32[B]"));

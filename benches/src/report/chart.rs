@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-/// The columns of the table that the chart shows: title, label, colour, and radius of the dots.
+/// The table columns that appear in the chart: the title in the table, the label in the chart, and the colour and
+/// radius of the dots.
 const CHART_COLUMNS: [(&str, &str, &str, u32); 6] = [
     ("funcify on Burn", "funcify on Burn", "#ffd43b", 3),
     ("funcify on Candle", "funcify on Candle", "#d9480f", 6),
@@ -25,7 +26,8 @@ struct TrainingRow<'a> {
     ratios: Vec<Option<f64>>,
 }
 
-/// Draws the training rows of the table on the benchmarks page. `jax` is the name and version of JAX, for the label.
+/// Draws the training rows of the table on the benchmarks page. `jax` is the name and version of JAX, for the chart's
+/// title.
 pub(super) fn draw(page: &str, jax: &str) -> String {
     let rows = rows(page);
     let bottom = TOP + ROW * rows.len() as u32;

@@ -1,4 +1,4 @@
-//! Reproduces figures from PyTorch's paper on control flow, which show how build time, running time and memory grow.
+//! Reproduces the figures of PyTorch's paper on control flow that show how build time, running time and memory grow.
 //!
 //! These are Figures 1, 2 and 5 of "Control flow operators in PyTorch" (2025).
 
@@ -98,8 +98,8 @@ fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     Some((rest, size))
 }
 
-/// Groups the workload's sizes into families whose members differ only in the size on the horizontal axis. Returns the
-/// series of the largest family that have at least two points.
+/// Groups the workload's sizes into families whose members differ only in the size on the horizontal axis. Returns one
+/// series per subject for the largest family. Omits series with fewer than two points.
 fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     let rows = run.rows.iter().filter(|row| row.phase == figure.phase);
     let placed = rows.filter_map(|row| {

@@ -65,7 +65,7 @@ impl Gap<'_> {
     }
 }
 
-/// Returns the clear gaps, sorted by descending ratio.
+/// Returns the gaps for which [`Gap::is_clear`] is `true`, sorted by descending ratio.
 fn gaps(run: &Run) -> Vec<Gap<'_>> {
     let mut gaps = Vec::new();
     for workload in run.compared() {
@@ -86,7 +86,7 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
     gaps
 }
 
-/// Tabulates the larger of the two libraries' gaps for each workload and phase.
+/// Tabulates the largest gaps, using only the larger of the two libraries' gaps for each workload and phase.
 pub(super) fn table(run: &Run) -> Table {
     let reasons: Vec<Reason> = toml::from_str::<Reasons>(include_str!("../../reasons.toml"))
         .map_or_else(|_| Vec::new(), |reasons| reasons.reason);

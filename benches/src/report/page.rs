@@ -1,5 +1,5 @@
-//! Updates the table on the benchmarks page and the chart. The table is between two markers. The first marker contains
-//! the benchmarked version.
+//! Updates the chart, and the table on the benchmarks page. The table is between two markers, and the first marker
+//! contains the benchmarked version.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::{Run, chart, tables};
 const BEGIN: &str = "<!-- bench: begin, version ";
 const END: &str = "<!-- bench: end -->";
 
-/// The Python requirements, which contain the versions of the peers.
+/// The Python requirements file, which pins the versions of the peers.
 const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
 
 /// Writes the table of a run into the page, and redraws the chart.

@@ -95,7 +95,7 @@ pub(super) fn overview(run: &Run) -> Table {
     Table { head: without_empty(head), rows: rows.into_iter().map(without_empty).collect() }
 }
 
-/// Tabulates all subjects on one workload and phase, or returns `None` if no subject was measured on them.
+/// Tabulates the measurements of all subjects on one workload and phase. Returns `None` if there are none.
 pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
     let measured = run.of(workload, phase);
     let names = ["", "low", "median", "spread", "processor", "peak memory", "to by hand", "to JAX", "to make"];

@@ -82,7 +82,7 @@ pub(super) fn candle_loss(loss: Loss, outputs: &[CandleTensor]) -> Result<Candle
     Ok(sum)
 }
 
-/// Runs the backward pass from `loss`. Returns the loss and its gradients with respect to `vars`, with their names.
+/// Runs the backward pass from `loss`. Returns the loss and its gradients with respect to `vars`, each with a name.
 pub(super) fn candle_gradients(
     loss: &CandleTensor,
     vars: &[(&'static str, Var)],
@@ -96,8 +96,8 @@ pub(super) fn candle_gradients(
     Ok(results)
 }
 
-/// Computes the mean. Splits the vector into rows and sums each row first, because Burn 0.22 on wgpu sums only the
-/// first 2^18 elements.
+/// Computes the mean of a vector. Splits the vector into rows and sums each row first, because Burn 0.22 on wgpu sums
+/// only the first 2^18 elements of a vector.
 fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
     let count = x.shape().num_elements();
     let row = (1..=1024).rev().find(|row| count.is_multiple_of(*row)).unwrap_or(1);
@@ -105,7 +105,7 @@ fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
 }
 
 /// Computes the loss from the outputs and runs the backward pass. Returns the loss and the gradients as flat tensors,
-/// with their names.
+/// each with a name.
 pub(super) fn burn_gradients(
     workload: &Workload,
     inputs: &BurnInputs,

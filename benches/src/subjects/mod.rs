@@ -247,7 +247,7 @@ pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> 
     }
 }
 
-/// A workload to run, with its sizes and phase.
+/// A workload to run, with its sizes, phase and inputs.
 struct Task<'a> {
     workload: &'static Workload,
     sizes: Sizes,

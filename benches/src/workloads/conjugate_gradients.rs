@@ -17,7 +17,8 @@ pub(super) const WORKLOAD: Workload = Workload {
 /// The relative tolerance: the loop ends when the squared residual falls below this fraction of its initial value.
 const TOLERANCE: f64 = 1e-10;
 
-/// Draws a symmetric matrix with eigenvalues between 1 and about 25: `I + G Gᵀ`, where G is N by 2N.
+/// Draws a right-hand side, and a symmetric matrix with eigenvalues between 1 and about 25: `I + G Gᵀ`, where `G` is an
+/// N by 2N matrix of random numbers.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let n = sizes.get("N");
     let factor = numbers.normal(&[n, 2 * n], 2.0 / (2.0 * n as f64).sqrt());

@@ -41,7 +41,7 @@ pub(crate) const ALL: &[Workload] = &[
     decode::WORKLOAD,
 ];
 
-/// A program that every subject runs.
+/// A program that the subjects run, with its sizes, inputs and handwritten loops.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     /// A short description for the report.

@@ -1,4 +1,4 @@
-//! A running sum, written as a general scan. It measures the overhead of a step and, with a single step over a single
+//! A running sum, written as a general scan. It measures the overhead of a step and, in the case of one step with one
 //! number, the overhead of a call.
 
 use candle_core::Tensor;

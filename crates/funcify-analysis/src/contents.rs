@@ -8,8 +8,8 @@ use crate::occupants::Memory;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(usize);
 
-/// Counts the writes to each [`Memory`]. A copy of the contents is valid as long as this count has not changed
-/// (order-c4 of [`ReadOrder`](crate::ReadOrder)).
+/// Counts the writes to each [`Memory`]. A copy of a memory's contents is valid as long as the count for that memory
+/// has not changed (order-c4 of [`ReadOrder`](crate::ReadOrder)).
 ///
 /// ```
 /// use funcify_analysis::{Contents, Memory};

@@ -1,4 +1,4 @@
-//! Determines the float type that an engine computes in, and the integers that this type represents exactly.
+//! Determines the float type in which an engine computes, and the integers that this type represents exactly.
 
 use funcify_core::{DType, Graph};
 

@@ -7,8 +7,9 @@ use funcify_core::types::Sizes;
 
 use crate::parallel::{Label, ParallelAxis};
 
-/// The numbers of elements in values inside loops that have the parallel axis, but not as their last axis. `long`
-/// counts the elements of values whose last axis is longer than the parallel axis, and `short` counts all others.
+/// Element counts of the values inside loops. Only values that have the parallel axis, but not as their last axis, are
+/// counted. `long` counts the elements of values whose last axis is longer than the parallel axis, and `short` counts
+/// the elements of the other values.
 #[derive(Default)]
 struct Rows {
     long: usize,

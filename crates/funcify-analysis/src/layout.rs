@@ -103,7 +103,7 @@ impl TensorLayout {
         [-1, 1].map(|sign| self.start.wrapping_add_signed(reach(sign)))
     }
 
-    /// Returns the layout of the elements at one index of an axis. The axis is removed.
+    /// Returns the layout of the elements at one index of an axis, without that axis.
     pub fn at(&self, axis: usize, index: usize) -> Self {
         let mut layout = self.part(axis, index, 1, 1);
         layout.shape.remove(axis);

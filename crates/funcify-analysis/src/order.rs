@@ -17,7 +17,7 @@ use crate::occupants::{Memory, Occupants};
 ///   operand of the node either has the same elements as the state, in the same order, or does not overlap the state's
 ///   memory.
 /// - **order-c2, free.** A node that reads elements in a different order than it writes them may write only to memory
-///   that no value occupies. This excludes the memory of its own operands ([`ReadOrder::is_free`]).
+///   that no value occupies. This rules out the memory of its own operands ([`ReadOrder::is_free`]).
 /// - **order-c3, deferred.** An addition to a state may be deferred until after the step only if the step reads neither
 ///   the old nor the new state: the sum is the only reader of the state, and the next step is the only reader of the
 ///   sum ([`ReadOrder::may_defer`]).

@@ -121,7 +121,7 @@ pub struct Ranges {
     graphs: HashMap<GraphId, Vec<Possible>>,
     /// The range of the trip count of each loop with early exit, keyed by the loop's symbol.
     counts: HashMap<Symbol, Possible>,
-    /// The largest absolute value up to which the engine's float type represents every integer exactly.
+    /// The [`greatest_integer`] of the engine's float type.
     greatest: i128,
     are_checked: bool,
 }
@@ -486,7 +486,8 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
     Fact { possible, state }
 }
 
-/// Joins the facts about two values, for a result that equals one of these values.
+/// Joins the facts about two values. Returns the facts that hold for a result in which each element comes from one of
+/// the two values.
 fn either(x: Fact, y: Fact) -> Fact {
     let state = match (x.state, y.state) {
         (Some((one, added)), Some((other, also))) if one == other => Some((one, added.or(also))),

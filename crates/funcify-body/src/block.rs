@@ -19,14 +19,14 @@ pub(crate) struct Block<'b> {
     pub(crate) count: usize,
 }
 
-/// Adjacent rows of a block's lanes along the two innermost axes.
+/// A part of a block that consists of adjacent rows of lanes, along the two innermost axes of the stream.
 struct Plane {
     /// The index of the plane's first lane in the block.
     lane: usize,
     rows: usize,
     /// The number of lanes in a row.
     width: usize,
-    /// The number of lanes that precede the plane in its row. It is 0 if the plane has more than one row.
+    /// The number of lanes of the first row that precede the plane. It is 0 if the plane has more than one row.
     skipped: usize,
     /// The offset in memory of the first row's first lane, even if that lane is skipped.
     at: usize,

@@ -50,7 +50,7 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn as_vectors_mut<S: Simd>(slice: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
     /// Reinterprets vectors as a slice of elements.
     fn elements<S: Simd>(vectors: &mut [Self::Vector<S>]) -> &mut [Self];
-    /// Loads a slice shorter than a vector, and sets the remaining elements to 0.
+    /// Loads a slice shorter than a vector, and sets the remaining elements of the vector to 0.
     fn load_part<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
     /// Fills the slice with the first elements of a vector.
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: Self::Vector<S>);

@@ -1,4 +1,4 @@
-//! The typed code of a body.
+//! The intermediate representation of a body: typed straight-line code.
 
 use smallvec::SmallVec;
 
@@ -36,7 +36,7 @@ impl Type {
 /// A value of a body: its index in the list of values.
 pub type Value = usize;
 
-/// An op of a body. Unless noted otherwise, operands and result have the same type.
+/// An op of a body. Unless noted otherwise, the operands and the result have the same type.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Op {
     /// A float constant.
@@ -63,8 +63,8 @@ pub enum Op {
     /// saturate; NaN becomes 0. Conversions between integer types wrap. Conversions to masks yield `true` unless the
     /// number is 0.
     Cast,
-    /// The operand converted to the type of the result, which must represent it exactly. The operand is a float that
-    /// holds an integer or a mask, or an integer or a mask that becomes a float.
+    /// The operand converted to the type of the result. The conversion must be exact. The operand is either a float
+    /// that holds an integer or a mask, or an integer or a mask that becomes a float.
     Hold,
 }
 

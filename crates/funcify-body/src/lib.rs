@@ -1,4 +1,4 @@
-//! The body of a loop as data: typed straight-line code over lanes, and the tile interpreter that runs it.
+//! Represents the body of a loop as typed straight-line code over lanes, and runs it with a tile interpreter.
 //!
 //! A [`Body`] is a list of typed values. Each is a constant, is loaded from a stream (an array in memory), or is
 //! computed from earlier values of the same lane. Some values are stored to streams. A [`Fused`] is a body with an

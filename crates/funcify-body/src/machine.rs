@@ -1,4 +1,5 @@
-//! The instruction set that the kernels use: the widest one by default, or one selected by a test.
+//! Selects the instruction set that the kernels use: by default the one with the widest vectors, or another one for a
+//! test.
 
 use std::marker::PhantomData;
 
@@ -92,8 +93,8 @@ impl Machine {
         self.run(Lanes::<T>(PhantomData))
     }
 
-    /// Runs `work` with the token of the instruction set. `work` itself is not compiled for that instruction set; only
-    /// code that it passes to `Simd::vectorize` is.
+    /// Runs `work` with `pulp`'s token for the instruction set. `work` itself is not compiled for that instruction set;
+    /// only code that it passes to `Simd::vectorize` is.
     pub fn run<W: Work>(self, work: W) -> W::Output {
         match self.arch {
             #[cfg(target_arch = "x86_64")]
@@ -112,6 +113,6 @@ pub trait Work {
     /// The result of the work.
     type Output;
 
-    /// Runs the work.
+    /// Runs the work on the instruction set `S`.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }

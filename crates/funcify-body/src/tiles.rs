@@ -22,7 +22,7 @@ const SMALL_BLOCK: usize = 256;
 /// The maximum total size of a body's tiles, in bytes, at which they fit into the L1 cache together with its streams.
 const TILES_IN_CACHE: usize = 24 << 10;
 
-/// The memory of a body's streams. Each slice starts at the lowest element that the stream accesses.
+/// The memory of a body's streams. Each slice starts at the lowest element of the stream that the body accesses.
 pub trait Streams {
     /// Returns the bytes of a stream that the body loads.
     fn read(&self, stream: usize) -> &[u8];
@@ -30,7 +30,7 @@ pub trait Streams {
     fn write(&mut self, stream: usize) -> &mut [u8];
 }
 
-/// The memory for the values of a body. All bodies that run on the same `Tiles` reuse its memory.
+/// The memory for the values that a body computes. All bodies that run on the same `Tiles` share this memory.
 #[derive(Debug, Default)]
 pub struct Tiles {
     tiles: Vec<Vec<u64>>,
@@ -144,7 +144,7 @@ impl Tiles {
     ) {
         let Fused { code, streams: paths, .. } = fused;
         let mut to = std::mem::take(&mut self.tiles[step.to]);
-        // Even an empty slice must be aligned.
+        // Create the empty slices from `u64` slices, because even an empty slice must be aligned.
         let mut from: [&[u8]; 3] = [bytes(&[]); 3];
         for (from, source) in from.iter_mut().zip(&step.from) {
             *from = match source {

@@ -54,7 +54,7 @@ impl<I: Integer> NullaryFnOnce for Choose<'_, I> {
     fn call(self) {
         let Choose(to, holds, [yes, no]) = self;
         for (((to, holds), yes), no) in to.iter_mut().zip(holds).zip(yes).zip(no) {
-            // An `if` would load only one of the two elements, and would not compile to vector code.
+            // An `if` would load only one of the two elements, so the loop would not compile to vector code.
             let mask = I::of(-i64::from(*holds != 0));
             let [yes, no] = [(*yes, mask), (*no, I::unary(IntUnary::Not, mask))]
                 .map(|(x, mask)| I::binary(IntBinary::And, x, mask));
@@ -204,11 +204,11 @@ fn one_integer<I: Integer, S: Simd>(simd: S, op: IntUnary, to: &mut [u8], x: &[u
 fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, y, _]: &[&[u8]; 3]) {
     let (to, from): (&mut [I], [&[I]; 2]) = (cast_slice_mut(to), [x, y].map(|x| cast_slice(x)));
     match op {
-        // The scalar instruction set has no instruction for `trunc`, which `Divide` uses.
+        // `Divide` uses `trunc`, for which the scalar instruction set has no instruction.
         IntBinary::Div | IntBinary::Rem if !S::IS_SCALAR => {
             return simd.vectorize(Divide(to, from, op == IntBinary::Rem));
         }
-        // Only AVX-512 multiplies vectors of 64-bit integers.
+        // Only AVX-512 has an instruction that multiplies vectors of 64-bit integers.
         IntBinary::Pow if !S::IS_SCALAR && (size_of::<I>() < 8 || size_of::<S::u64s>() == 64) => {
             return simd.vectorize(Powers(to, from));
         }
@@ -233,8 +233,8 @@ fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, _]: 
 
 fn cast<E: Element, T: MathTable, S: Simd>(simd: S, ty: Type, to: &mut [u8], x: &[u8]) {
     let x: &[E] = cast_slice(x);
-    // On processors other than x86-64, `as` compiles to instructions that saturate, so `Truncate` is not needed. The
-    // scalar instruction set has no instruction for `trunc`, which `Truncate` uses.
+    // On processors other than x86-64, `as` compiles to instructions that saturate, so `Truncate` is not needed.
+    // `Truncate` itself uses `trunc`, for which the scalar instruction set has no instruction.
     if E::IS_FLOAT && !S::IS_SCALAR && cfg!(target_arch = "x86_64") {
         match ty {
             Type::I64 => return simd.vectorize(Truncate::<E, i64>(cast_slice_mut(to), x)),

@@ -34,7 +34,7 @@ fn check<T: Item + funcify_body::kernels::math::MathTable, E: Pod + Debug + Part
     }
 }
 
-/// Returns floats around powers of two and around integers, and random floats. The magnitudes of the first 2048 are
+/// Returns floats around powers of two and around integers, and random floats. The first 2048 floats have magnitudes of
 /// less than 2^20.
 fn floats() -> Vec<f64> {
     let mut random = Random(1);
@@ -114,8 +114,8 @@ macro_rules! check_integers {
     };
 }
 
-/// Returns pairs of operands: all pairs of edge values; multiples of a random divisor and their neighbours, each with
-/// the divisor; and pairs of random integers.
+/// Expands to a list of operand pairs: all pairs of edge values; multiples of a random divisor and their neighbours,
+/// each with the divisor; and pairs of random integers.
 macro_rules! pairs {
     ($int:ident) => {{
         let mut random = Random(3);

@@ -214,7 +214,7 @@ impl Backend for Burn {
 }
 
 /// Returns whether [`normalize`](Backend::normalize) leaves tensors of this dtype unchanged on every device. Skipping
-/// it for such dtypes avoids copies of large tensors.
+/// `normalize` for such dtypes avoids copies of large tensors.
 fn is_always_normal(dtype: DType) -> bool {
     !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
 }

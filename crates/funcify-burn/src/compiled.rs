@@ -1,6 +1,7 @@
 //! Runs compiled loops with the engine of `funcify-cpu`, on Burn's tensors in host memory.
 //!
-//! Contiguous float tensors are borrowed, and all others are copied once. Results become tensors without a copy.
+//! Contiguous float tensors are borrowed, and all others are copied once. The f32 and f64 results become tensors
+//! without a copy.
 
 use std::borrow::Cow;
 

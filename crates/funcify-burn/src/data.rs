@@ -75,7 +75,7 @@ pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec
     }
 }
 
-/// Returns the elements of a tensor, which must have the type `E`. An unshared buffer is moved instead of copied.
+/// Returns the elements of a tensor whose element type is `E`. An unshared buffer is moved instead of copied.
 pub(crate) fn elements<E: burn::tensor::Element>(tensor: Tensor) -> Result<Vec<E>, BackendError> {
     let data = read(tensor)?;
     // A device may store booleans as integers, so convert them to `E`.

@@ -50,7 +50,7 @@ struct Abilities {
     unsupported_dtypes: Vec<(DType, &'static str)>,
     /// `true` if the device can store f16 and bf16. Otherwise, they are stored as f32, and rounded after each kernel.
     half_floats: bool,
-    /// The maximum rank of a reshape on the device, or `None` if the rank is not limited.
+    /// The maximum rank of a tensor that the device can reshape, or `None` if the rank is not limited.
     max_rank: Option<usize>,
     /// `true` if the device has its own sigmoid kernel. Burn's generic sigmoid always computes in f32.
     sigmoid: bool,

@@ -8,7 +8,7 @@ use funcify_core::error::BackendError;
 use funcify_core::types::{nearest_bf16, nearest_f16};
 use smallvec::SmallVec;
 
-/// A tensor of any device, dtype and rank.
+/// A tensor of any dtype and rank, on any device.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
 
 /// The result of a kernel (a tensor by default), or its error.
@@ -84,7 +84,8 @@ pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     }
 }
 
-/// Returns the shape that a tensor of this shape has inside a kernel: see [`to_kernel_form`].
+/// Returns the shape that a tensor of shape `shape` has inside a kernel, on the device of `tensor`: see
+/// [`to_kernel_form`].
 fn kernel_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     match shape.is_empty() && is_on_gpu(tensor) {
         true => Shape::new([1]),
@@ -124,8 +125,8 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
 /// read or write.
 type Slices = SmallVec<[Slice; 6]>;
 
-/// Returns slices that select the positions `start, start + step, ..` below `limit` along `axis`, and all positions
-/// along the other axes.
+/// Returns slices that select every `step`-th position in `start..limit` along `axis`, and all positions along the
+/// other axes.
 pub(crate) fn slices_along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
     let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
     let part = Slice::new(start as isize, Some(limit as isize), step as isize);
@@ -137,7 +138,8 @@ pub(crate) fn slice(tensor: Tensor, slices: &[Slice]) -> Tensor {
     by_kind!(tensor, float_slice | int_slice | bool_slice, (tensor, slices))
 }
 
-/// Replaces the part of a tensor that `slices` selects. Works in place if the buffer is not shared.
+/// Writes `value` to the part of a tensor that `slices` selects, in place if the buffer is not shared. Returns the
+/// changed tensor.
 pub(crate) fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Tensor {
     by_kind!(tensor, float_slice_assign | int_slice_assign | bool_slice_assign, (tensor, slices, value))
 }

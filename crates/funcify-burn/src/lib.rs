@@ -32,8 +32,8 @@
 //! * `ndarray`: `Burn::ndarray()`, Burn's CPU device based on the `ndarray` crate. It supports ranks up to 6. It stores
 //!   f16 and bf16 as f32, and rounds after each op.
 //! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver. It supports ranks up to 8, but neither f64
-//!   nor bf16. It stores u8 as u32, and truncates the results of each op to 8 bits. To use Burn's features `fusion` and
-//!   `autotune`, enable them in your own `Cargo.toml`.
+//!   nor bf16. It stores u8 as u32, and truncates u8 results to 8 bits after each op. To use Burn's features `fusion`
+//!   and `autotune`, enable them in your own `Cargo.toml`.
 //!
 //! # Integers
 //! On the CPU devices, Burn's integer arithmetic panics in cases where funcify's ops have a defined result: overflow
@@ -50,7 +50,7 @@
 //! * `sort`, `lgamma`, `digamma`, `polygamma`, `cbrt`, `erfc`, integer `pow` and float `rem`, which are computed in
 //!   host memory.
 //!
-//! Random bits are generated on the device. Each call launches about 120 small kernels.
+//! Random bits are generated on the device. Each op that generates them launches about 120 small kernels.
 
 #[macro_use]
 mod kinds;

@@ -183,7 +183,7 @@ pub(crate) fn is_nan<E: PartialOrd>(element: &E) -> bool {
     element.partial_cmp(element).is_none()
 }
 
-/// Applies updates to the elements at `indices` of an axis, in row-major order. `indices` must be i64. Updates whose
+/// Applies updates to the elements at `indices` along an axis, in row-major order. `indices` must be i64. Updates whose
 /// index is out of range are skipped.
 pub(crate) fn scatter<E: Element>(
     burn: &Burn,

@@ -40,7 +40,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
-    /// `true` if the backend is under construction, so that missing ops and types do not fail the run.
+    /// `true` if the backend is under construction. Missing ops and types then do not fail the run.
     #[serde(default)]
     pub partial: bool,
     /// The declared gaps.
@@ -171,7 +171,7 @@ mod tests {
         assert!(!covers("op/*_f16", "op/tanh_bf16") && !covers("op/*_f16", "op/cast_f16_i64"));
         assert!(!covers("op/*_f16", "dtype/sum_f16"));
         assert!(covers("*", "op/tanh_f16") && covers("op/tanh_f16*", "op/tanh_f16"));
-        // The parts of the name that match before and after the star must not overlap.
+        // The prefix and the suffix of the name that match the text around the star must not overlap.
         assert!(!covers("op/f16*f16", "op/f16"));
     }
 }

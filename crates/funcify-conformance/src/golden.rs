@@ -14,7 +14,7 @@ pub struct Manifest {
     pub cases: Vec<GoldenCase>,
 }
 
-/// A case of the manifest.
+/// A case in the manifest.
 #[derive(Clone, Debug, Deserialize)]
 pub struct GoldenCase {
     /// The case's name, which is unique.
@@ -87,7 +87,8 @@ impl GoldenCase {
         of_group.collect()
     }
 
-    /// Returns the type that the tensor with this key has in the program, or `None` if the manifest does not list it.
+    /// Returns the type that the tensor with this key has in the program, or `None` if the manifest does not list the
+    /// tensor.
     pub fn ty(&self, key: &str) -> Option<TensorType> {
         let tensor = self.tensors.iter().find(|tensor| tensor.key == key)?;
         Some(TensorType::new(DType::from_name(&tensor.dtype)?, tensor.shape.as_slice()))

@@ -37,7 +37,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns whether any row failed, or an op or type is missing on a backend that is not [partial](Report::partial).
+    /// Returns `true` if any row failed, or if an op or type is missing on a backend that is not
+    /// [partial](Report::partial).
     pub fn has_failures(&self) -> bool {
         let fails = |row: &CaseResult| match row.status {
             Status::Fail => true,

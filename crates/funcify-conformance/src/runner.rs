@@ -134,7 +134,7 @@ pub struct CaseResult {
     pub status: Status,
     /// The reason why the case did not pass, or an empty string.
     pub reason: String,
-    /// The names of the ops and types that the backend is missing, if this is why the case failed.
+    /// The names of the ops and types that the backend is missing, if the case failed because of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -237,7 +237,7 @@ pub(crate) fn missing_needs(executor: &dyn Executor, graph: &Graph) -> Vec<Strin
     needs.iter().map(Need::to_string).collect()
 }
 
-/// The runs of a case's program on a backend, either as written or rewritten.
+/// A case's program, either as written or rewritten, and the backend on which it runs in several modes.
 struct Run<'a> {
     case: &'a Case,
     subject: &'a Subject,
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns whether a program contains loops, branches or other ops whose execution may depend on the mode.
+/// Returns `true` if a program contains loops, branches or other ops whose execution may depend on the mode.
 fn has_bodies(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| matches!(node.op, Op::Custom(_)) || !node.op.bodies().is_empty())
 }
@@ -348,7 +348,7 @@ enum Execution {
 }
 
 impl Execution {
-    /// Returns whether the backend rejected the program because of a missing op or an unsupported type.
+    /// Returns `true` if the backend rejected the program because of a missing op or an unsupported type.
     fn is_refused(&self) -> bool {
         matches!(self, Execution::Error(Error::NoLoweringRule { .. } | Error::Unsupported { .. }))
     }

@@ -34,7 +34,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Builds the cases of single ops: first those batched with `vmap`, then the others.
+/// Builds the cases of single ops: first the cases batched with `vmap`, then the original cases.
 fn cases_of_ops() -> Result<Vec<Case>, String> {
     let ops = cases::ops::cases()?;
     let mut all = lanes::cases(&ops)?;
@@ -109,7 +109,8 @@ fn golden_case(
             atol,
         });
     }
-    // The manifest sets `needs_dynamic_trip_count` even if the trip count of a loop with an early exit is bounded.
+    // The manifest sets `needs_dynamic_trip_count` even if the trip count of a loop with an early exit is bounded, so
+    // check the graph as well.
     let needs_dynamic_steps = golden.has_flag("needs_dynamic_trip_count") && !is_bounded(&graph);
     Ok(Case {
         name: format!("{category}/{}", golden.name),

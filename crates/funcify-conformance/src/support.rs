@@ -11,11 +11,11 @@ use crate::lanes::stack_lanes;
 /// A backend's support for an op on a dtype.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Support {
-    /// The backend has its own kernel for the op, or compiles it.
+    /// The backend has its own kernel for the op, or compiles the op.
     Native,
     /// The backend falls back to the reference evaluator.
     Fallback,
-    /// The backend declares that it lacks this op, or that it does not support this type.
+    /// The backend declares that it lacks the op or does not support the dtype.
     Declared(Need),
 }
 

@@ -71,7 +71,7 @@ fn add_nodes(graph: &Graph, seen: &mut BTreeSet<String>, found: &mut Vec<Applied
     }
 }
 
-/// Returns the number of elements, or `None` if a size is unknown or the number overflows.
+/// Returns the number of elements of a tensor of this type, or `None` if a size is unknown or the number overflows.
 fn elements(ty: &TensorType) -> Option<usize> {
     element_count(&shape(ty)?)
 }
@@ -81,8 +81,8 @@ fn shape(ty: &TensorType) -> Option<Vec<usize>> {
     ty.shape.value(&Sizes::new()).ok()
 }
 
-/// A generator of random elements: booleans, small integers, and multiples of 1/4, whose sums and products are mostly
-/// exact.
+/// A generator of random elements: booleans, small integers, and multiples of 1/4. Sums and products of these elements
+/// are mostly exact.
 struct Draw(u64);
 
 impl Draw {

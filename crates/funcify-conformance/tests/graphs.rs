@@ -1,5 +1,5 @@
-//! Checks that the graphs of all cases are sound, that their text round-trips, and that a graph is compiled only once
-//! for arguments of all sizes.
+//! Checks that the graphs of all cases are sound, that their text round-trips, and that one compiled function serves
+//! arguments of all sizes.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Checks a fixed set of mutated programs. `cargo xtask fuzz-text` searches for further failures for several minutes.
-//! Set `FUNCIFY_MUTANTS=20000` to check more mutants, and `FUNCIFY_MUTANTS_SEED=7` to check different ones.
+//! Checks a fixed set of mutated programs. `cargo xtask fuzz-text` runs for several minutes and searches for further
+//! failures. Set `FUNCIFY_MUTANTS=20000` to check more mutants, and `FUNCIFY_MUTANTS_SEED=7` to check different ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -11,8 +11,8 @@ use funcify_conformance::{Case, all_cases};
 /// An example of an op: the prefix of its cases' names, the op, and the types of its operands.
 type Example = (String, Op, Vec<TensorType>);
 
-/// The ops without a case for each dtype: a constant has no operands whose type can be checked, and loops have their
-/// own categories.
+/// The ops without a case for each dtype: a constant has no operands whose type can be checked, and the cases with
+/// loops have their own categories.
 const WITHOUT: [&str; 2] = ["constant", "scan"];
 
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| all_cases().unwrap());

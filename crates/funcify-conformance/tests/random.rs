@@ -39,7 +39,7 @@ fn outcome(choices: &mut Choices) -> (Option<Sample>, Result<Tally, Disagreement
     }
 }
 
-/// Returns the folder with programs that failed in the past.
+/// Returns the path of the folder with programs that failed in the past.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/found")
 }
@@ -200,7 +200,8 @@ fn random_programs_have_all_properties() {
     assert!(rare.is_empty(), "too rare: {rare:?}");
     let compared = |property: &str| run.tally.0.get(property).copied().unwrap_or(0);
     assert!(run.programs * 100 >= count as usize * 98, "{} programs", run.programs);
-    // Programs with custom rules that do not compute true derivatives are not compared with finite differences.
+    // These shares are smaller, because programs with custom rules that do not compute true derivatives are not
+    // compared with finite differences.
     let shares = [("differences", 6), ("differences of derivative", 6)];
     let mostly = ["vjp", "vjp of derivative", "native", "lanes"].map(|property| (property, 8));
     for (property, tenths) in mostly.into_iter().chain(shares) {

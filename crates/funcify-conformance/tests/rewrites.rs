@@ -172,7 +172,7 @@ fn random_programs_and_their_gradients_give_what_they_gave() {
     assert!(total.len() * 2 > RULES.len(), "{total:?}");
 }
 
-/// Stopping after any number of patches must not change the results.
+/// Stopping the rewriting after any number of patches must not change the results.
 #[test]
 fn patches_are_counted() {
     let is_one = |case: &Case| {

@@ -1,6 +1,6 @@
 //! Checks the derivatives of every elementwise function at and near its singular points, up to the third order. Forward
 //! and reverse mode must agree with each other, and each derivative must agree with finite differences of the
-//! derivative one order below.
+//! derivative one order lower.
 //!
 //! If differences from the left and from the right disagree, or grow without bound, the derivative does not exist.
 //! The point must then be in the table of chosen derivatives. The test therefore fails for a kink that is not in the
@@ -337,7 +337,8 @@ fn defined_derivatives() {
     }
 }
 
-/// Derivatives in all modes must match the chosen ones, even where the function is NaN, which [`faults`] skips.
+/// Derivatives in all modes must match the chosen ones, even at points where the function is NaN, which [`faults`]
+/// skips.
 #[test]
 fn chosen_derivatives() {
     for line in CHOSEN {
@@ -360,7 +361,7 @@ fn chosen_derivatives() {
     }
 }
 
-/// At infinity, a first derivative must be its limit or NaN.
+/// At infinity, a first derivative must be equal to its limit, or NaN.
 #[test]
 fn derivatives_at_infinity() {
     for function in functions_with_operands(1) {
@@ -378,7 +379,8 @@ fn derivatives_at_infinity() {
     }
 }
 
-/// At NaN, a derivative must be NaN. Exceptions are functions whose derivative is constant, and points in the table.
+/// At NaN, a derivative must be NaN. Exceptions are functions whose derivative is constant, and points in the table of
+/// chosen derivatives.
 #[test]
 fn derivatives_at_nan() {
     let constant = ["neg", "sign", "pow_0", "pow_1"];

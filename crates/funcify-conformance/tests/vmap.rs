@@ -1,7 +1,7 @@
 //! Checks for every case that `vmap` returns the same results as running the lanes one at a time.
 //!
-//! All cases of the suite are batched, whatever their ops, so that new ops are covered automatically. The lanes are
-//! the arguments of the case, and variations of them.
+//! All cases of the suite are batched, regardless of their ops, so that new ops are covered automatically. The lanes
+//! are the arguments of the case, and variations of them.
 
 use funcify::{Dim, Error, Graph, HostTensor, VmapOptions, evaluate};
 use funcify_conformance::lanes::{arguments, evaluate_lanes_one_by_one, operands, stack_lanes, vary_input};

@@ -4,7 +4,7 @@
 //! A handle applies to everything that runs in its [scope](Cancellation::scope), on the current thread: the reference
 //! evaluator, compiled functions of every backend, loops over closures, and backward passes started by a framework's
 //! autodiff. Calls need no extra argument. Each call collects the active handles once, as [`ActiveHandles`]. After
-//! that, each step costs one relaxed load per handle.
+//! that, each step costs one relaxed atomic load per handle.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -83,12 +83,13 @@ impl Cancellation {
         Cancellation { cancelled: flag, deadline: None }
     }
 
-    /// Sets the handle, which cancels all current and future calls in its scopes, on any thread.
+    /// Sets the handle. This cancels all current and future calls in its scopes, on any thread.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the handle was cancelled or its deadline has passed.
+    /// Returns `true` if the handle is set: [`cancel`](Cancellation::cancel) was called, its flag is `true`, or its
+    /// deadline has passed.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let passed = |(_, at): &(Duration, Instant)| Instant::now() >= *at;
@@ -161,7 +162,7 @@ impl ActiveHandles {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// Returns an error with the place `at` and the progress if any of the handles is set.
+    /// Returns an error if any of the handles is set. The error contains the place `at` and the progress.
     #[inline]
     pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
         self.check_at(|| at.clone(), progress)

@@ -131,7 +131,7 @@ pub enum Error {
         found: String,
     },
 
-    /// A derivative was requested through an op that has no rule for it.
+    /// The requested derivative passes through an op that has no rule for it.
     #[error("{}", report(at, format!("{component} has no derivative"), &[("reason", reason)], fix))]
     NoDerivative {
         /// The op and its source location.
@@ -389,7 +389,7 @@ impl Error {
         self
     }
 
-    /// Adds an excerpt of the graph around the op if the error does not have one.
+    /// Adds an excerpt of the graph to the error if it does not have one yet.
     pub(crate) fn with_excerpt(mut self, excerpt: impl FnOnce() -> Vec<String>) -> Self {
         let place = self.place_mut();
         if place.excerpt.is_empty() {
@@ -398,9 +398,9 @@ impl Error {
         self
     }
 
-    /// Records that a call was cancelled inside the loop at `loop_at`, after `steps` completed steps. If the error
-    /// names no loop yet, it is attributed to this loop. If it names an inner loop, this loop and its current step are
-    /// added to the list of enclosing loops. Errors other than cancellations are returned unchanged.
+    /// Records that a call was cancelled inside the loop at `loop_at`, after `steps` completed steps of that loop. If
+    /// the error names no loop yet, it is attributed to this loop. If it names an inner loop, this loop and its current
+    /// step are added to the list of enclosing loops. Errors other than cancellations are returned unchanged.
     #[doc(hidden)]
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {

@@ -1,7 +1,7 @@
 //! Computes the fixpoint of a function by applying it repeatedly.
 
 /// Applies `next` repeatedly, starting with `start`, until the value no longer changes, and returns that value.
-/// Terminates if `next` only ever adds elements to a finite set.
+/// Terminates if `next` only ever adds elements of a finite set to its argument.
 pub(crate) fn fixpoint<T: PartialEq>(start: T, mut next: impl FnMut(&T) -> T) -> T {
     let mut now = start;
     loop {

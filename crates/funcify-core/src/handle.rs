@@ -25,7 +25,7 @@ impl ValueId {
     }
 }
 
-/// A tensor in the program that is being traced. The handle is small and cheap to copy.
+/// A handle to a tensor in the program that is being traced. Handles are small and cheap to copy.
 ///
 /// Ops on values do not return errors. The trace records the first error with the caller's line, and
 /// [`Graph::build`](crate::Graph::build) returns it. Ops on the result of a failed op are ignored.

@@ -2,8 +2,8 @@
 //! they would exceed the budget.
 //!
 //! A tensor's size may depend on data. An erroneous value could therefore make a program request more memory than the
-//! machine has, and the allocator would abort the process. `CompileOptions::memory_budget` sets the budget of a single
-//! compiled function. All other functions, and [`evaluate`](crate::evaluate), use the budget of the process.
+//! machine has, and the allocator would then abort the process. `CompileOptions::memory_budget` sets the budget of a
+//! single compiled function. All other functions, and [`evaluate`](crate::evaluate), use the budget of the process.
 //!
 //! The estimate includes live tensors and the histories that loops save. It treats a size of 0 as 1, because libraries
 //! compute strides even for tensors without elements. It excludes temporary memory that a library allocates inside a
@@ -19,7 +19,7 @@ use crate::types::{DType, Dim, Sizes, TensorType};
 /// such as `512MiB`, `4GiB` or `1TiB`.
 pub const MEMORY_BUDGET_VARIABLE: &str = "FUNCIFY_MEMORY_BUDGET";
 
-/// The default budget if the memory size of the machine is unknown.
+/// The default budget, in bytes, if the memory size of the machine is unknown.
 const DEFAULT_BUDGET: u64 = 16 << 30;
 
 /// The budget of the process, or 0 before it is first read or set.
@@ -148,7 +148,8 @@ impl Drop for MemoryReservation {
     }
 }
 
-/// Returns the peak number of bytes per element while the reference evaluator creates a tensor.
+/// Returns the peak number of bytes per element that the reference evaluator needs while it creates a tensor of type
+/// `dtype`.
 #[doc(hidden)]
 pub fn bytes_during_creation(dtype: DType) -> usize {
     dtype.size() + size_of::<crate::host::Scalar>()

@@ -1,4 +1,4 @@
-//! Checks labels after propagation, for conditions that involve more than one op.
+//! Checks the conditions on labels that involve more than one op, once propagation has finished.
 
 use std::collections::HashSet;
 

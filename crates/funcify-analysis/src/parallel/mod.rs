@@ -175,8 +175,8 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Gives two values of a graph the same label. Does nothing if both are unlabelled, and fails if their labels
-    /// differ.
+    /// Gives two values of a graph the same label. Does nothing if both are unlabelled, and fails if they already have
+    /// different labels.
     fn unify(&mut self, graph: &Graph, one: ValueId, other: ValueId) -> Result<(), Mixed> {
         match (self.get(graph, one), self.get(graph, other)) {
             (Label::Unknown, label) => self.set(graph, one, label),
@@ -458,7 +458,7 @@ impl ParallelAxis {
             }
             match (self.get(graph, initial), self.get(graph, last)) {
                 (_, Label::Share) => self.require_label(graph, initial, Label::None)?,
-                // The carry may still become a partial sum, but its initial value does not.
+                // The carry may still become a partial sum, but its initial value cannot.
                 (Label::None, Label::Unknown) => {}
                 _ => self.unify(graph, initial, last)?,
             }

@@ -36,14 +36,15 @@ impl<T> Target<'_, T> {
     }
 }
 
-/// A call to a function with `N` elements, each broadcast to all lanes of a vector. `Simd::vectorize` runs it.
+/// A call to a function with `N` operands, which are elements broadcast to all lanes of a vector. `Simd::vectorize`
+/// runs the call.
 pub struct One<T, F, const N: usize> {
     pub from: [T; N],
     pub function: PhantomData<F>,
 }
 
-/// A call to a function with `N` vectors. `Simd::vectorize` runs it, so the function is compiled once and called,
-/// instead of being inlined at each use.
+/// A call to a function with `N` operands, which are vectors. `Simd::vectorize` runs the call, so the function is
+/// compiled once and called, instead of being inlined at each use.
 pub struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub simd: S,
     pub from: [T::Vector<S>; N],

@@ -1,8 +1,8 @@
 //! Exponentials, logarithms and related functions, generic over [`Arithmetic`]: they run on vectors, or are translated
 //! to machine code.
 //!
-//! The table shows the largest error that the tests observe, in units in the last place of the result. The tests
-//! compare f32 results with f64, and f64 results with the standard library.
+//! The table shows the largest error that the tests allow, in units in the last place of the result. The tests compare
+//! f32 and f64 results with those of the standard library's f64 functions.
 //!
 //! | function | f32 | f64 | method |
 //! |---|---|---|---|
@@ -36,7 +36,7 @@ pub trait MathTable: SpecialTable {
     /// The coefficients of the series that `log` evaluates, as a polynomial in (f / (2 + f))^2 with f = c - 1 (see
     /// `decompose`).
     const LOG_SERIES: &'static [Self];
-    /// The bits of sqrt(1/2). For f64, the lower half is 0.
+    /// The bits of sqrt(1/2). For f64, the lower 32 bits are 0.
     const ROOT_HALF: u64;
     /// The smallest normal number.
     const MIN_NORMAL: Self;
@@ -287,7 +287,7 @@ pub fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, quar
     m.select(m.equal(parity(m, half_turns), zero), y, m.neg(y))
 }
 
-/// Rounds any x to the nearest integer, with ties to even.
+/// Rounds x, of any magnitude, to the nearest integer, with ties to even.
 #[inline(always)]
 pub fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let whole = m.splat(T::WHOLE);
@@ -296,7 +296,7 @@ pub fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     m.select(m.less(magnitude, whole), m.with_sign(rounded, x), x)
 }
 
-/// Rounds toward zero.
+/// Rounds x toward zero.
 #[inline(always)]
 pub fn trunc<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let magnitude = m.abs(x);

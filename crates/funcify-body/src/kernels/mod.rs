@@ -1,4 +1,4 @@
-//! SIMD kernels of elementwise functions on floats, each written once for all instruction sets and both element types.
+//! SIMD kernels for elementwise functions on floats, each written once for all instruction sets and both element types.
 
 pub mod arithmetic;
 pub mod binary;

@@ -1,4 +1,4 @@
-//! The operands of kernels: one element per lane, one element per row that is broadcast to all lanes, or the
+//! Defines the operands of kernels: one element per lane, one element per row (broadcast to all lanes), or the
 //! destination itself.
 
 use super::*;
@@ -38,8 +38,8 @@ pub trait RowSource<T: Float, S: Simd>: Copy {
 pub trait SourceRow<T: Float, S: Simd> {
     /// Returns vector `index` of the row. `old` is the destination's current vector at this index.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
-    /// Returns the elements after the last full vector, padded to a vector. `old` holds the corresponding elements of
-    /// the destination.
+    /// Returns the elements after the last full vector, padded to a full vector. `old` holds the corresponding elements
+    /// of the destination.
     fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
 }
 
@@ -131,8 +131,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
     }
 }
 
-/// Rows with one element per lane, or with one element that is broadcast to all lanes. The kind is tested at run time,
-/// so this type suits ops that cost more than the test.
+/// Rows with one element per lane, or with one element that is broadcast to all lanes. The kind of the rows is tested
+/// at run time, so this type suits ops that cost more than the test.
 #[derive(Clone, Copy)]
 pub struct LaneOrElementRows<'a, T> {
     pub data: &'a [T],
@@ -171,8 +171,8 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
     }
 }
 
-/// Rows with one element per lane, or the rows of the destination. The kind is tested at run time, so this type suits
-/// ops that cost more than the test.
+/// Rows with one element per lane, or the rows of the destination. The kind of the rows is tested at run time, so this
+/// type suits ops that cost more than the test.
 #[derive(Clone, Copy)]
 pub struct LaneOrSameRows<'a, T> {
     pub data: &'a [T],

@@ -1,11 +1,11 @@
-//! The tangent, inverse trigonometric, hyperbolic and error functions, cube roots and powers, generic over
-//! [`Arithmetic`].
+//! Implements the tangent, the inverse trigonometric, hyperbolic and error functions, the cube root and powers,
+//! generically over [`Arithmetic`].
 //!
 //! These functions use a fused multiply-add, which rounds only once, to compute rounding errors. On processors without
 //! this instruction, the kernels apply the functions of the standard library and of [`funcify_core::ops::special`]
 //! element by element.
 //!
-//! Like the table in [`math`](super::math), this table shows the largest error that the tests observe, in units in the
+//! Like the table in [`math`](super::math), this table shows the largest error that the tests allow, in units in the
 //! last place of the result.
 //!
 //! | function | f32 | f64 | method |
@@ -93,7 +93,7 @@ struct Exponential<V> {
 #[inline(always)]
 fn exp_factors<T: MathTable, M: Arithmetic<T>>(m: M, x: Pair<M::Vector>, scale: f64) -> Exponential<M::Vector> {
     let [low, high] = T::EXP_RANGE;
-    // If `scale` is -1, the smallest x for which the result overflows is larger by ln 2 than that of exp(x). Raising
+    // If `scale` is -1, the result is exp(x) / 2, whose overflow limit is higher by ln 2 than that of exp(x). Raising
     // `high` by 1 is enough, because ln 2 is less than 1.
     let high = m.splat(T::from_f64(high.to_f64() - scale));
     let bounded = m.at_most(high, m.at_least(m.splat(low), x.high));
@@ -158,8 +158,8 @@ pub fn erfc<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     m.select(m.less(magnitude, number(m, 0.5)), m.sub(one, central_erf(m, x)), tail)
 }
 
-/// Computes the inverse of the error function, by M. Giles's method (GPU Computing Gems 2, 2011): polynomials in
-/// w = -log(1 - x^2) and in its square root.
+/// Computes the inverse of the error function by M. Giles's method (GPU Computing Gems 2, 2011): evaluates a polynomial
+/// in w = -log(1 - x^2) if w is small, and one in sqrt(w) otherwise.
 #[inline(always)]
 pub fn erf_inv<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let (one, magnitude, split) = (m.splat(T::ONE), m.abs(x), m.splat(T::ERF_INV_SPLIT));
@@ -184,8 +184,8 @@ pub fn tan_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M
     let [first, second, third, fourth] = T::HALF_PI;
     let r = sum(m, m.mul_add(minus_n, m.splat(first), x), m.mul(minus_n, m.splat(second)));
     let r = sum(m, r.high, m.mul_add(minus_n, m.splat(third), r.low));
-    // The multiple of the last part of pi / 2 is subtracted at the end, because x and the multiples of the other parts
-    // may cancel.
+    // Subtract the multiple of the last part of pi / 2 at the end, because x and the multiples of the other parts may
+    // cancel.
     let r = Pair { low: m.mul_add(minus_n, m.splat(fourth), r.low), ..r };
     let square = m.mul(r.high, r.high);
     let cube_terms = m.mul(m.mul(square, polynomial(m, square, T::SIN_SERIES)), r.high);
@@ -374,13 +374,13 @@ pub fn cbrt<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
 fn log_pair<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> Pair<M::Vector> {
     let (one, two) = (m.splat(T::ONE), number(m, 2.0));
     let (e, c) = decompose(m, x);
-    // s = f / d with f = c - 1, which is exact, and d = c + 1.
+    // Compute s = f / d, where f = c - 1 (which is exact) and d = c + 1.
     let f = m.sub(c, one);
     let d = sum(m, c, one);
     let high = m.div(f, d.high);
     let left = m.mul_add(m.neg(high), d.low, m.mul_add(m.neg(high), d.high, f));
     let s = Pair { high, low: m.div(left, d.high) };
-    // log(c) = s (2 + z (2/3 + z (2/5 + ...))) with z = s^2.
+    // Then log(c) = s (2 + z (2/3 + z (2/5 + ...))), where z = s^2.
     let z = product_of_pairs(m, s, s);
     let [high, low] = T::TWO_THIRDS;
     let third = ordered_sum(m, m.splat(high), m.mul(z.high, polynomial(m, z.high, T::LOG_PAIR_SERIES)));
@@ -404,8 +404,8 @@ pub fn pow<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, y: M::Vector) -> 
     let low = m.mul_add(y, log.low, scaled.low);
     // If x is 1 or -1, the magnitude of the power is 1, even if y is infinite.
     let power = m.select(m.equal(magnitude, one), one, scaled_exp(m, Pair { high: scaled.high, low }, 0.0));
-    // A finite negative base yields NaN if the exponent is not an integer, and a negative number if it is an odd
-    // integer.
+    // A finite negative base yields NaN if the exponent is not an integer, and a negative number if the exponent is an
+    // odd integer.
     let half = m.mul(y, number(m, 0.5));
     let odd = m.select(m.equal(round(m, half), half), power, m.neg(power));
     let whole = m.equal(round(m, y), y);

@@ -1,6 +1,6 @@
-//! The constants of the functions in [`special`](super::special), for each element type. The coefficients are those of
-//! minimax polynomials, in order of ascending powers. They were computed by the Remez algorithm, with 50 digits of
-//! precision.
+//! Defines the constants of the functions in [`special`](super::special), for each element type. The coefficients are
+//! those of minimax polynomials, in order of ascending powers. The coefficients were computed by the Remez algorithm,
+//! with 50 digits of precision.
 
 use crate::float::Float;
 
@@ -15,15 +15,16 @@ pub trait SpecialTable: Float {
     const ERF_TAIL: &'static [Self];
     /// An argument above which erfc(x) rounds to 0.
     const ERFC_END: Self;
-    /// The number k for which the polynomial's variable in [`ERFC_SERIES`](SpecialTable::ERFC_SERIES) is
-    /// (x - k) / (x + k).
+    /// The number k in (x - k) / (x + k), the variable of the polynomial [`ERFC_SERIES`](SpecialTable::ERFC_SERIES).
     const ERFC_MIDDLE: Self;
-    /// The coefficients of (1 + 2 x) exp(x^2) erfc(x) for x between 0 and [`ERFC_END`](SpecialTable::ERFC_END).
+    /// The coefficients of (1 + 2 x) exp(x^2) erfc(x) for x between 0 and [`ERFC_END`](SpecialTable::ERFC_END), as a
+    /// polynomial in (x - k) / (x + k), where k is [`ERFC_MIDDLE`](SpecialTable::ERFC_MIDDLE).
     const ERFC_SERIES: &'static [Self];
     /// The value of w = -log(1 - x^2) that separates the two polynomials of erf_inv.
     const ERF_INV_SPLIT: Self;
-    /// A value of w = -log(1 - x^2) near the middle of the interval of erf_inv's first polynomial. For f32, it is a
-    /// point where the polynomial's value, which is the first coefficient, has almost no rounding error.
+    /// A value of w = -log(1 - x^2) near the middle of the interval of erf_inv's first polynomial. For f32, the value
+    /// is chosen such that the first coefficient, which is the polynomial's value at this point, has almost no rounding
+    /// error.
     const ERF_INV_MIDDLE: Self;
     /// The coefficients of erf_inv(x) / x for small w = -log(1 - x^2), as a polynomial in w -
     /// [`ERF_INV_MIDDLE`](SpecialTable::ERF_INV_MIDDLE).

@@ -43,7 +43,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// All ops with this number of operands.
+            /// All ops of this enum.
             pub const ALL: &'static [$name] = &[$($name::$op,)* $($name::$fused,)* $($name::$scalar,)*];
         }
 
@@ -139,7 +139,8 @@ pub(super) fn each_lane<T: Float, S: Simd, const N: usize>(
     from[0]
 }
 
-/// Replaces each lane of `y` in which `outside` is not 0 with a function of the same lane of `x`.
+/// In each lane where `outside` is not 0, replaces the element of `y` with the result of `function` for the element of
+/// `x`.
 #[inline(always)]
 pub(super) fn replace_lanes<T: Float, S: Simd>(
     outside: T::Vector<S>,

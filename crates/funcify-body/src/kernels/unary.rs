@@ -1,4 +1,4 @@
-//! Elementwise ops with one operand: a table of their names, definitions and kernels.
+//! Defines the elementwise ops with one operand, and their kernels.
 
 use funcify_core::ops::special as functions;
 use funcify_core::types::{nearest_bf16, nearest_f16};
@@ -83,7 +83,7 @@ fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
 
 /// Corrects `y`, the result of a function of `x` that is accurate only for abs(x) up to
 /// [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE): replaces the elements for larger angles with the results of `exact`.
-/// Each element depends only on the same element of `x` and `y`.
+/// Each element of the result depends only on the same element of `x` and `y`.
 #[inline(always)]
 fn near_zero<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, exact: fn(f64) -> f64) -> T::Vector<S> {
     let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::MAX_FAST_ANGLE));

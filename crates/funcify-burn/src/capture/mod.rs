@@ -39,7 +39,7 @@ pub use weights::Weights;
 struct DeferredError(RefCell<Option<Error>>);
 
 impl DeferredError {
-    /// Returns the value of `results`. If `results` is an error, stores the error and returns `otherwise()`.
+    /// Returns the value in `results`. If `results` is an error, stores the error and returns `otherwise()` instead.
     fn unwrap_or_keep<T>(&self, results: Result<T>, otherwise: impl FnOnce() -> T) -> T {
         results.unwrap_or_else(|error| {
             *self.0.borrow_mut() = Some(error);
@@ -73,7 +73,7 @@ impl DistinctNames {
     }
 }
 
-/// Makes these names distinct by numbering duplicates.
+/// Returns these names as a list of distinct names, by adding numeric suffixes to duplicates.
 fn distinct_names(names: Vec<String>) -> DistinctNames {
     let mut distinct = DistinctNames(Vec::with_capacity(names.len()));
     names.iter().for_each(|name| _ = distinct.add(name));

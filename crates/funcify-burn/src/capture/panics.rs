@@ -2,7 +2,7 @@
 //! printing them.
 //!
 //! The location tells users where their closure reads elements, but only a panic hook receives it. So the first
-//! recording installs a hook, which forwards all other panics to the previously installed hook.
+//! recording installs a hook. It forwards panics outside of recorded closures to the previously installed hook.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -20,7 +20,8 @@ fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// The smallest gradient magnitude that scales the [`tolerance`]. Smaller gradients may be rounding errors.
+/// The lower bound on the gradient magnitude by which the [`tolerance`] is multiplied. Smaller gradients may consist of
+/// rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
 /// The number of input elements above which one agreeing trial is enough, because trials on large inputs are slow.
@@ -39,7 +40,7 @@ pub(super) struct Evidence {
     pub(super) graph: CapturedGraph,
     /// The ids of the tensors that were passed to the closure.
     pub(super) inputs: Vec<TensorId>,
-    /// The types of these tensors.
+    /// The types of the tensors in `inputs`.
     pub(super) types: Vec<TensorType>,
     /// The closure's ops, without gradient stops.
     pub(super) ops: Vec<OperationIr>,
@@ -150,7 +151,7 @@ fn import_graph(
     deferred.into_result(graph)
 }
 
-/// Returns the backend for the trials: preferably `flex`, because its kernels need no compilation.
+/// Returns the backend for the trials: `flex` if its feature is enabled, because its kernels need no compilation.
 #[cfg(feature = "flex")]
 fn probe_backend(_: &Device) -> Result<Burn> {
     Ok(Burn::flex())
@@ -161,7 +162,8 @@ fn probe_backend(device: &Device) -> Result<Burn> {
     Burn::of(device)
 }
 
-/// Returns a tensor of pseudorandom elements: floats in the range, integers from 0 to 2, or booleans.
+/// Returns a tensor of pseudorandom elements: floats between `smallest` and `largest`, integers from 0 to 2, or
+/// booleans.
 fn arbitrary_tensor(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
     let sizes = ty.shape.constant().expect("a closure is recorded with constant sizes");
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

@@ -1,4 +1,4 @@
-//! Records a closure on Burn tensors with Burn's graph capture.
+//! Uses Burn's graph capture to record closures on Burn tensors.
 //!
 //! Capture executes nothing: the closure is called with tensors of a device that only records ops. The record is
 //! specialised to the sizes of these tensors, and Rust loops in the closure are unrolled. The tensors have no elements,
@@ -25,13 +25,14 @@ pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTens
 /// The recorded ops of a closure.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// The ops in order. Tensors are numbered consecutively: first the inputs, then the others in order of first use.
+    /// The ops, in the order in which they were recorded. Tensors are numbered consecutively: first the inputs, then
+    /// the other tensors in order of first use.
     pub(crate) ops: Vec<OperationIr>,
     /// The number of inputs. Their ids are `0..inputs`.
     pub(crate) inputs: usize,
     /// The ids of the results.
     pub(crate) outputs: Vec<u64>,
-    /// The elements of tensors that the closure created from data.
+    /// The elements of tensors that the closure created from data, keyed by tensor id.
     pub(crate) constants: BTreeMap<u64, TensorData>,
 }
 
@@ -199,7 +200,7 @@ impl Closure<'_> {
         Ok(Recording { record: renumber(graph, &inputs, &outputs), evidence: None })
     }
 
-    /// Builds the record from a graph that contains the closure's ops and then Burn's backward pass. Inserts the
+    /// Builds the record from a graph that contains the closure's ops, followed by Burn's backward pass. Inserts the
     /// gradient stops and removes the backward pass.
     fn with_stops(
         &self,
@@ -253,7 +254,7 @@ impl Closure<'_> {
     }
 }
 
-/// Inserts the gradient stops in `way`, and returns the closure's new ops and results.
+/// Returns the closure's ops and results, with the gradient stops of `way` inserted.
 fn add_stops(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> OpsWithStops {
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
@@ -288,8 +289,8 @@ pub(super) fn renumber(graph: CapturedGraph, inputs: &[TensorId], outputs: &[Ten
     Record { ops, inputs: inputs.len(), outputs, constants }
 }
 
-/// A pooled capture device with the same default dtypes as another device. Devices are reused, because Burn supports
-/// only 65,536 of them per process. A device records one closure at a time.
+/// A capture device from a pool, with the same default dtypes as the closure's own device. Capture devices are reused,
+/// because Burn supports only 65,536 of them per process. Each records one closure at a time.
 struct PooledDevice {
     device: Device,
     /// The default dtypes to set. `Some` only if the device is new.

@@ -9,8 +9,8 @@ const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// The options and operands, as text, that determine the graph together with the record. The cache also compares
-    /// `types`, because the record lacks the types of values that no op uses.
+    /// A description of the options and operands that, together with the record, determine the graph. The cache also
+    /// compares `types`, because the record lacks the types of values that no op uses.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,

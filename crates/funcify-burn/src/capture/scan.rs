@@ -79,7 +79,7 @@ pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
     Scan::new().run(weights, init, xs, body)
 }
 
-/// A scan with options: its direction, number of steps, checkpoint policy and compilation.
+/// A scan with options: its direction, number of steps, checkpoint policy and compile options.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {

@@ -112,7 +112,7 @@ impl<'a> Forward<'a> {
         Forward { operands, shapes, producers, tracked, ops }
     }
 
-    /// Returns whether an op is commutative.
+    /// Returns whether the op with this index is commutative.
     fn is_symmetric(&self, op: usize) -> bool {
         use NumericOperationIr::{Add, Mul};
         matches!(self.ops[op], OperationIr::NumericFloat(_, Add(_) | Mul(_)))
@@ -174,8 +174,8 @@ pub(super) fn find_stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeS
     }
 }
 
-/// Returns the operands and results through which gradients flow, given these stops. Two placements of stops for which
-/// this function returns the same set yield equal gradients.
+/// Returns the operands and results through which gradients flow, given these stops. Two placements of stops yield
+/// equal gradients if this function returns the same set for both.
 pub(super) fn live_places(
     ops: &[OperationIr],
     results: &[TensorId],
@@ -264,7 +264,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns all extensions of `state` that match a node's edges with the operands of its op.
+    /// Returns all extensions of `state` that match the edges of `node` with the operands of the op that computed the
+    /// node's tensor.
     fn edge_matches(&self, state: &Match, node: u64) -> Vec<Match> {
         let tensor = state.tensors[&node];
         let Some(op) = self.forward.producers.get(&tensor).copied() else {

@@ -248,9 +248,9 @@ struct Watched {
 struct Watcher(Arc<Mutex<Watched>>);
 
 impl DistributedRegistration for Watcher {
-    /// Adds an edge from the running node. A backward step first removes the gradient of its own node, and then
-    /// registers the gradients of its operands. So the running node is the one whose gradient was removed since the
-    /// previous call.
+    /// Adds an edge from the running node to `node`. A backward step first removes the gradient of its own node, and
+    /// then registers the gradients of its operands. So the running node is the one whose gradient was removed since
+    /// the previous call.
     fn on_register(&mut self, node: &NodeId, container: &mut TensorContainer<u64>) {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting: BTreeSet<u64> = container.ids().into_iter().copied().collect();

@@ -44,17 +44,16 @@ pub trait Weights {
     /// Returns the tensors of the weights, each with its name.
     ///
     /// # Errors
-    /// Returns [`Error::Call`] for a module that has no parameters but has tensors with autodiff, because gradients
-    /// would be lost.
+    /// Returns [`Error::Call`] for a module that has no parameters but has tensors with autodiff, because their
+    /// gradients would be lost.
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>>;
 
-    /// Returns whether the weights contain a layer that behaves differently in training, such as dropout or batch
-    /// normalisation.
+    /// Returns whether the weights contain a layer in training mode, such as dropout or batch normalisation.
     fn has_training(&self) -> bool {
         false
     }
 
-    /// Rebuilds the weights on a device from the next tensors of the iterator.
+    /// Rebuilds the weights on `device` from the next elements of `tensors`.
     ///
     /// # Errors
     /// Returns [`Error::Call`] if the tensors do not match those that [`tensors`](Weights::tensors) returned.
@@ -298,8 +297,8 @@ impl ModuleMapper for ReplaceTensors {
     }
 }
 
-/// Rejects layers that behave differently in training if a tensor has autodiff. Such layers check whether the device of
-/// their input has autodiff; the capture device has none, so they would run in inference mode.
+/// If a tensor has autodiff, rejects weights with layers that behave differently in training. Such layers check whether
+/// the device of their input has autodiff; the capture device has none, so they would run in inference mode.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,

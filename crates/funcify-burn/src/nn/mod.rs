@@ -222,10 +222,12 @@ layers! {
     /// The time-mixing layer of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
     Rwkv: Rwkv("8, 2") => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`";
-    /// The sLSTM of xLSTM. The constructor overrides the field `cell` of its options ([`Xlstm`](funcify_nn::Xlstm)).
+    /// The sLSTM layer of xLSTM. The constructor overrides the field `cell` of its options
+    /// ([`Xlstm`](funcify_nn::Xlstm)).
     Slstm: Xlstm("funcify::nn::XlstmCell::Slstm, 8, 8") { cell: XlstmCell::Slstm } =>
         [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`";
-    /// The mLSTM of xLSTM. The constructor overrides the field `cell` of its options ([`Xlstm`](funcify_nn::Xlstm)).
+    /// The mLSTM layer of xLSTM. The constructor overrides the field `cell` of its options
+    /// ([`Xlstm`](funcify_nn::Xlstm)).
     Mlstm: Xlstm("funcify::nn::XlstmCell::Mlstm, 8, 8") { cell: XlstmCell::Mlstm } => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`";
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).

@@ -72,8 +72,8 @@ fn rows(x: &Tensor, axis: usize, start: usize, end: usize) -> Tensor {
     slice(x.clone(), &slices_along(&sizes(x), axis, start, end, 1))
 }
 
-/// Computes the running reduction along axis 1 of `[outer, len, inner]`. First computes the total of each block, and
-/// then the running reduction of each block, starting from the total of all previous blocks.
+/// Computes the running reduction along axis 1 of a tensor with the shape `[outer, len, inner]`. First computes the
+/// total of each block, and then the running reduction of each block, starting from the total of all previous blocks.
 fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     let shape = sizes(&x);
     let (outer, len, inner) = (shape[0], shape[1], shape[2]);
@@ -81,7 +81,7 @@ fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outc
         return Ok(running(x, 1));
     }
     let count = len.div_ceil(BLOCK);
-    // The padding of the last block may be arbitrary, because no element before the padding depends on it.
+    // The padding of the last block may be arbitrary, because no result before the padding depends on it.
     let missing = count * BLOCK - len;
     let filled = if missing == 0 { x } else { join(vec![x.clone(), rows(&x, 1, 0, missing)], 1) };
     let blocks = reshape(filled, &[outer, count, BLOCK, inner])?;
@@ -94,8 +94,8 @@ fn running_blocked(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outc
     Ok(rows(&reshape(all, &[outer, count * BLOCK, inner])?, 1, 0, len))
 }
 
-/// Computes the running reduction along axis 1 of `[outer, len, inner]`, block by block. Each block starts from the
-/// last result of the previous block.
+/// Computes the running reduction along axis 1 of a tensor with the shape `[outer, len, inner]`, block by block. Each
+/// block starts from the last result of the previous block.
 fn running_sequential(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Tensor {
     let len = sizes(&x)[1];
     let mut done = running(rows(&x, 1, 0, SEQUENTIAL_BLOCK.min(len)), 1);

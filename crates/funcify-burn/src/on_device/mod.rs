@@ -177,8 +177,8 @@ pub(crate) fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor
     Dispatch::int_cast(indices, burn.index_dtype())
 }
 
-/// Applies updates to the elements at `indices` of an axis, in row-major order. Updates whose index is out of range go
-/// to an extra position past the end, which is removed afterwards.
+/// Applies updates to the elements at `indices` along an axis, in row-major order. Updates whose index is out of range
+/// go to an extra position past the end, which is removed afterwards.
 pub(crate) fn scatter(
     burn: &Burn,
     axis: usize,

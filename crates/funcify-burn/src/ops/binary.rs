@@ -48,7 +48,7 @@ funcify!(Burn, ops::Atan2, |call, [x, y]| Outcome::Ok(match call.backend.in_host
 }));
 funcify!(Burn, ops::Copysign, |call, [x, y]| copysign(call.backend, x, y));
 
-/// Returns `x` with the sign of `y`. Burn lacks this op.
+/// Returns `x` with the sign of `y`. Burn has no op for this.
 fn copysign(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     match on_device::copysign(burn, &x, &y) {
         Some(signed) => Ok(signed),

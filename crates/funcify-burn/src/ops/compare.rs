@@ -1,4 +1,5 @@
-//! Lowers comparisons. Burn compares booleans only for equality, so their other comparisons use logical ops.
+//! Lowers comparisons. Burn compares booleans only for equality and inequality, so the ordering comparisons of booleans
+//! use logical ops.
 
 use super::prelude::*;
 

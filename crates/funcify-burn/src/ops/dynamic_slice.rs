@@ -1,5 +1,6 @@
 //! Lowers `dynamic_slice`. If the tensors are in host memory, the kernel reads and clamps the start index. On a device
-//! with its own memory, nothing is read back: the device computes the indices of the selected rows from the start.
+//! with its own memory, nothing is read back: the device computes the indices of the selected rows from the start
+//! index.
 
 use super::prelude::*;
 use crate::data::{from_elements, integer_value};
@@ -38,7 +39,7 @@ pub(super) fn clamped_start<O>(call: &Call<'_, O>, start: Tensor, part: usize, a
     Ok(integer_value(start)?.clamp(0, last as i64) as usize)
 }
 
-/// Returns the last start for which `part` rows are within the axis, or an error if the axis has fewer rows.
+/// Returns the largest start index for which `part` rows are within the axis, or an error if the axis has fewer rows.
 fn last_start<O>(call: &Call<'_, O>, part: usize, axis: usize) -> Outcome<usize> {
     axis.checked_sub(part).ok_or_else(|| {
         let expected = format!("0 to {axis} elements");

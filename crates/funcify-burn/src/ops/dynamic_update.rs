@@ -1,5 +1,5 @@
 //! Lowers `dynamic_update` to a slice assignment, in place if the operand is not shared. On a device with its own
-//! memory, the device computes the indices of the assigned rows from the start.
+//! memory, the device computes the indices of the assigned rows from the start index.
 
 use burn::tensor::IndexingUpdateOp;
 
@@ -22,7 +22,7 @@ fn dynamic_update(call: &Call<'_, ops::DynamicUpdate>, x: Tensor, part: Tensor, 
     Ok(slice_assign(x, &slices_along(&x_sizes, axis, start, start + changed[axis], 1), part))
 }
 
-/// Replaces the rows at `positions` of an axis with `part`.
+/// Writes `part` to the rows of `x` at `positions` along an axis, and returns the changed tensor.
 fn replace_rows(burn: &Burn, x: Tensor, axis: usize, positions: Tensor, part: Tensor) -> Tensor {
     let assign = IndexingUpdateOp::Assign;
     match kind(&x) {

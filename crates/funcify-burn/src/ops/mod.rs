@@ -9,8 +9,8 @@
 //! - u8 is stored as u32: see `Burn::integer`. `Backend::normalize` truncates the u8 result of each kernel to 8 bits.
 //! - Elementwise ops receive no empty operands, and compute f16 in f32: see `Backend::run_kernel`.
 //! - Burn's `float_not_equal` is false for NaN, and its cast from u32 to i64 sign-extends: see
-//!   `on_device::cast_wrapping`. Selecting booleans by index converts them to integers, as on the other devices, but to
-//!   u32 instead of u8.
+//!   `on_device::cast_wrapping`. To select booleans by index, a kernel converts them to integers, as on the other
+//!   devices, but to u32 instead of u8.
 
 mod argmax;
 mod binary;

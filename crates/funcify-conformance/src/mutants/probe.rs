@@ -36,7 +36,7 @@ pub const MEMORY_BUDGET: u64 = 64 << 20;
 /// The time limit of a run.
 const TIME_LIMIT: Duration = Duration::from_millis(100);
 
-/// The maximum number of ops in a program. Larger programs are not differentiated or batched.
+/// The maximum number of ops in a program that is differentiated and batched.
 const MAX_OPS: usize = 150;
 
 /// The maximum total number of elements in the arguments of a program.
@@ -183,16 +183,16 @@ fn exact_rules() -> RewriteOptions {
     reordering.fold(RewriteOptions::new(), |rewrites, rule| rewrites.without(rule.name))
 }
 
-/// Returns whether the error reports a limit that the reference evaluator does not have. The backend may then reject a
-/// program that the reference evaluator runs.
+/// Returns `true` if the error reports a limit that the reference evaluator does not have. A backend may return such an
+/// error for a program that the reference evaluator runs.
 fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
     let is_unrolled = strategy == LoopStrategy::Unroll;
     match error {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // An associative scan combines pairs of rows. The size of a pair may not fit in 64 bits, even if the size of a
-        // row does.
+        // An associative scan combines pairs of rows. The size of a pair may exceed 64 bits even if the size of a row
+        // does not.
         _ => error.to_string().contains("sizes are 64-bit integers"),
     }
 }

@@ -7,7 +7,7 @@ use super::{DIFFERENCE_TOLERANCE, Subject, sum, terms};
 /// The result of comparing a derivative with finite differences.
 pub(super) enum Difference {
     Agrees,
-    /// The program has a kink or a jump at this point, so it is not differentiable.
+    /// The program has a kink or a jump at this point, so it is not differentiable there.
     Kink,
     Is(f64),
 }
@@ -44,8 +44,9 @@ impl Subject<'_> {
     }
 
     /// Compares a derivative with finite differences for several step sizes. One match is enough, because larger steps
-    /// may cross a nearby kink. If none matches, and second differences do not shrink with the step size, the point
-    /// itself is a kink.
+    /// may cross a nearby kink. If no step size matches, the point itself is a kink, unless the program looks smooth
+    /// for some step size. It looks smooth if halving the step barely changes the central difference, and shrinks the
+    /// second difference divided by the step.
     pub(super) fn difference(
         &self,
         graph: &Graph,

@@ -108,8 +108,8 @@ fn stack_along(lanes: &[HostTensor], axis: usize) -> HostTensor {
     })
 }
 
-/// Checks that the gradient of a batched program equals the gradients of its lanes. For inputs that the lanes share,
-/// the gradients of the lanes are summed.
+/// Checks that the gradient of a batched program equals the gradients of its lanes. The gradient of an input that the
+/// lanes share must equal the sum of the lanes' gradients.
 pub(super) fn check_gradient_of_lanes(
     subject: &mut Subject<'_>,
     graph: &Graph,
@@ -124,8 +124,8 @@ pub(super) fn check_gradient_of_lanes(
     for name in &cotangents {
         let like = subject.inputs[name].clone();
         for lane in &mut lanes.lane_inputs {
-            // All lanes get cotangents of the shapes that the unbatched program needs. If the lanes' outputs have other
-            // shapes, `fits` is `false`, and the check is skipped.
+            // All lanes get cotangents with the shapes of the unbatched program's outputs. If the lanes' outputs have
+            // other shapes, `fits` is `false`, and the check is skipped.
             let cotangent = subject.another_like(&like);
             lane.insert(name.clone(), cotangent);
         }

@@ -1,8 +1,8 @@
 //! Checks properties of every program: text round trips, execution modes, derivatives, and `vmap`.
 //!
-//! Each derivative is tested along one direction in the space of all float inputs, and weighted by one cotangent.
-//! Forward mode, reverse mode and finite differences must compute the same number. Derivatives are programs too, so the
-//! same checks apply to them.
+//! Each derivative is reduced to one number: the derivative along one direction in the space of all float inputs,
+//! weighted by one cotangent per output. Forward mode, reverse mode and finite differences must compute the same
+//! number. Derivatives are programs too, so the same checks apply to them.
 
 mod differences;
 mod lanes;
@@ -60,15 +60,16 @@ fn policies() -> [CheckpointPolicy; 7] {
     ]
 }
 
-/// The tolerance for differences from reassociation, relative to the largest element.
+/// The tolerance for differences that reassociation causes, relative to the largest element.
 const REORDERING_TOLERANCE: f64 = 1e-10;
 /// The tolerance for values computed on a device, which may reassociate and has its own implementations of elementwise
 /// functions.
 const DEVICE_TOLERANCE: f64 = 1e-8;
-/// The tolerance for finite differences, relative to the magnitude of the summed terms.
+/// The tolerance for finite differences, relative to the sum of the magnitudes of the derivative and of all terms that
+/// were added to compute it.
 const DIFFERENCE_TOLERANCE: f64 = 1e-5;
 
-/// Checks all properties of a program. Returns the number of comparisons, or the first violation.
+/// Checks all properties of a program. Returns a tally of the comparisons, or the first violation.
 pub fn check(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject::new(program)?)
 }
@@ -77,8 +78,8 @@ pub fn check(program: &TestProgram) -> Checked<Tally> {
 /// the same time.
 ///
 /// The values, text, execution modes, lanes, and first derivatives (forward and reverse) are checked for every program.
-/// Each gradient is compared with only one other checkpoint policy. Second derivatives are checked for a third of the
-/// programs.
+/// Each gradient is compared with the gradient for only one other checkpoint policy. Second derivatives are checked for
+/// a third of the programs.
 pub fn check_sampled(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject { is_sampled: true, ..Subject::new(program)? })
 }
@@ -163,7 +164,7 @@ impl<'a> Subject<'a> {
         float_inputs(&self.graph)
     }
 
-    /// Returns whether the graph has at least one float input and one float output.
+    /// Returns `true` if the graph has at least one float input and one float output.
     fn is_differentiable(&self) -> bool {
         let graph = &self.graph;
         !self.float_inputs().is_empty() && graph.outputs().iter().any(|output| graph.ty(output.value).dtype.is_float())
@@ -241,7 +242,7 @@ fn check_apply_twice(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked 
     check_equal("applied", graph, second, expected, 0.0)
 }
 
-/// Checks that a backend returns the results of the reference evaluator for the program and its gradient, in every
+/// Checks that a backend returns the same results as the reference evaluator for the program and its gradient, in every
 /// mode. Skips programs with types that the backend does not support.
 pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<Tally> {
     let mut tally = Tally::default();
@@ -329,8 +330,8 @@ fn check_derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) 
         _ => ["third jvp", "third vjp", "third differences"],
     };
     let values = subject.run("evaluation", &graph)?;
-    // Differentiating nested segments repeatedly leads to large programs, so higher levels use only the first three
-    // policies.
+    // Repeated differentiation with nested checkpoint segments leads to large programs, so derivatives of higher order
+    // use only the first three policies.
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
     let jvp = check_derived(forward, &graph, graph.jvp(..))?;
     let vjp = check_derived(reverse, &graph, graph.vjp(.., options(&policy)))?;
@@ -451,7 +452,7 @@ fn has_bodies(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| !node.op.bodies().is_empty())
 }
 
-/// Returns the elementwise products of weights and values.
+/// Multiplies weights and values elementwise. Returns the products of all tensors in one vector.
 fn terms<'t>(weights: impl Iterator<Item = &'t HostTensor>, values: &[HostTensor]) -> Vec<f64> {
     let pairs = weights.zip(values);
     let products = |(weights, values): (&HostTensor, &HostTensor)| {

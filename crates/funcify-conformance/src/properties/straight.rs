@@ -12,8 +12,8 @@ use super::{
 };
 use crate::arbitrary::Rules;
 
-/// The maximum number of ops in a straight-line program that is differentiated. Its third derivatives have about a
-/// hundred times as many ops.
+/// The maximum number of ops in a straight-line program that is differentiated. A third derivative has about a hundred
+/// times as many ops as its program.
 const MAX_OPS: usize = 150;
 
 /// Compares the results and derivatives of a program with those of its straight-line form.
@@ -56,8 +56,8 @@ fn check_derivatives(
     };
     let (of_graph, of_straight) = match (derive(graph), derive(straight)) {
         (Ok(of_graph), Ok(of_straight)) => (of_graph, of_straight),
-        // If a nonlinear derivative rule belongs to a branch or a step that does not run, only the original program is
-        // rejected.
+        // If a nonlinear derivative rule belongs to a branch or a step that does not run, forward mode rejects only the
+        // original program.
         (Err(Error::NoDerivative { .. }), _) if is_forward && level == 1 && subject.program.rules == Rules::Any => {
             tally.count("not linear");
             return Ok(());
@@ -90,8 +90,8 @@ fn check_derivatives(
     let tolerance = if subject.program.is_exact { 10.0 * REORDERING_TOLERANCE } else { 1e-2 };
     check_equal(property, &of_graph, &found, &expected, tolerance)?;
     tally.count(property);
-    // Always check second derivatives if custom rules do not compute true derivatives, because no other check covers
-    // this case.
+    // If custom rules do not compute true derivatives, always check second derivatives, because no other check covers
+    // them.
     let has_rules = subject.program.rules != Rules::Derivatives;
     let is_next = match level {
         1 => subject.below(3) == 0 || has_rules,

@@ -1,7 +1,7 @@
-//! Lists elementwise functions to test at their singular points, and defines values for derivatives that do not exist
-//! there.
+//! Lists elementwise functions to test at their singular points, and defines values for the derivatives that do not
+//! exist at these points.
 //!
-//! The documentation of `funcify::ops` describes the same derivatives in words. `tests/singular.rs` searches all
+//! The documentation of `funcify::ops` describes these derivatives in words. `tests/singular.rs` searches all
 //! [`functions`] for points where a derivative is wrong, or where no derivative exists and the [`CHOSEN`] table has no
 //! entry. The cases `numerics/derivative_*` check each entry of [`CHOSEN`] and [`DEFINED`] on every backend.
 
@@ -20,7 +20,7 @@ pub struct Elementwise {
     pub name: &'static str,
     /// The number of operands.
     pub operands: usize,
-    /// The numbers that `tests/singular.rs` tries as operands. The test skips those at which the formula is NaN.
+    /// The numbers that `tests/singular.rs` tries as operands. The test skips operands for which the function is NaN.
     pub trial_operands: &'static [f64],
     formula: Formula,
 }
@@ -50,7 +50,7 @@ const SMALL: [f64; 21] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, -1e-300, -1e-100, -1e-8, -1e-3, -0.25, -0.5, -1.0,
     -2.0, -3.0, -4.0,
 ];
-/// Numbers for functions of two operands. The search tries all pairs of them.
+/// Numbers for functions of two operands. `tests/singular.rs` tries all pairs of these numbers.
 const PAIRS: [f64; 15] = [0.0, 1e-200, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, 1e200, -1e-200, -0.5, -1.0, -2.0, -3.5, -1e200];
 /// Numbers whose squares and small powers neither overflow nor underflow.
 const SQUARES: [f64; 11] = [0.0, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, -0.5, -1.0, -2.0, -3.5];
@@ -106,7 +106,7 @@ fn unary_trial_operands(op: Unary) -> &'static [f64] {
     }
 }
 
-/// Returns the numbers to try for an op with two operands. The search tries all pairs of them.
+/// Returns the numbers to try for an op with two operands. `tests/singular.rs` tries all pairs of these numbers.
 fn binary_trial_operands(op: Binary) -> &'static [f64] {
     match op {
         Binary::Rem => &UNRELATED,

@@ -21,8 +21,8 @@ pub struct Campaign {
     pub shrink: usize,
     /// The index of the family to draw from, or `None` for all families.
     pub family: Option<usize>,
-    /// The folder to which programs with wrong results are written, as text with their inputs. If `None`, no files are
-    /// written.
+    /// The folder for programs with wrong results. Each program is written as text, together with its inputs. If
+    /// `None`, no files are written.
     pub folder: Option<PathBuf>,
     /// A function that returns the transformations that were applied to the current thread's plans since the previous
     /// call. If `None`, [`Summary::fired`] stays empty.

@@ -223,8 +223,8 @@ pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Returns the runs for a program and the programs derived from it. If the reference evaluator fails or returns large
-/// or non-finite results, omits the run and counts it in `skipped`.
+/// Returns a run for the program, and one for each program derived from it. If the reference evaluator fails or returns
+/// large or non-finite results, omits the run and counts it in `skipped`.
 fn build_runs(
     program: &TemplateProgram,
     seed: u64,
@@ -302,7 +302,7 @@ impl SeededProgram<'_> {
         evaluate_run(stage, &derivative, &inputs)
     }
 
-    /// Differentiates the gradient again, after removing the outputs of the original program from it.
+    /// Differentiates the gradient, after removing the outputs of the original program from its graph.
     fn second_derivative(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();

@@ -62,7 +62,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, other, ys, product(draft, before, weights[0])]
 }
 
-/// Multiplies a value by a matrix, or by the sum of the matrix if the value is a scalar.
+/// Multiplies a value by a matrix, or by the sum of the matrix's elements if the value is a scalar.
 fn product(draft: &Draft<'_, '_>, value: Value, weight: Value) -> Value {
     match value.rank() {
         0 => value * weight.sum(..),

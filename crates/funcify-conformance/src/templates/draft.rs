@@ -1,5 +1,5 @@
-//! Builds a program from choices. Provides the helpers that all families share, which create an alias of a value, read
-//! it, or convert it to another shape.
+//! Builds a program from choices. Provides the helpers that all families share. They declare inputs, create aliases of
+//! values, apply random ops, and convert values to other shapes.
 
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
 use funcify::prelude::*;
@@ -37,7 +37,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Creates a draft inside the body of a loop. Requests for inputs return the values `given`, in order.
+    /// Creates a draft inside the body of a loop. Requests for inputs return the values in `given`, in order.
     pub(super) fn inside(choices: &'a mut Choices, builder: &'b Builder, dtype: DType, mut given: Vec<Value>) -> Self {
         given.reverse();
         let draft = Draft { is_inside: true, ..Draft::new(choices, builder, dtype) };
@@ -218,7 +218,7 @@ pub(super) fn shape_of(value: Value) -> Option<Vec<usize>> {
     value.shape().constant()
 }
 
-/// Returns the shape of a carry or a row, whose sizes are always static.
+/// Returns the shape of a value that has only static sizes, such as a carry or a row.
 pub(super) fn sizes_of(value: Value) -> Vec<usize> {
     shape_of(value).expect("carries and rows have constant sizes")
 }

@@ -1,9 +1,10 @@
-//! Draws loops whose steps select the next carry from computed elements, or compute it by comparing these elements.
+//! Draws loops whose steps compute elements, and then select the next value of the carry from these elements or compute
+//! it by comparing them.
 //!
 //! These loops exercise the following rules of differentiation and of the planner: A backward loop reads a carry from
-//! its trace, but recomputes the elements (`readable_values`). A product followed by a sum may be rounded once in the
-//! forward loop and twice in the backward loop, or vice versa, so the recomputed elements may differ slightly from the
-//! carry.
+//! its trace, but recomputes the elements from which the carry was selected (`readable_values`). A product followed by
+//! a sum may be rounded once in the forward loop and twice in the backward loop, or vice versa, so the recomputed
+//! elements may differ slightly from the carry.
 
 use super::draft::Draft;
 use super::*;
@@ -34,7 +35,7 @@ pub(super) fn extrema(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, ys]
 }
 
-/// Reduces each row to one of its elements, or to a value computed by comparing the elements with one of them.
+/// Reduces each row to one of its elements, or to a value computed by comparing its elements with the largest one.
 fn select_element(draft: &Draft<'_, '_>, elements: Value, [rows, count]: [usize; 2]) -> Value {
     let largest = || elements.max(1).unsqueeze(1);
     match draft.below(8) {

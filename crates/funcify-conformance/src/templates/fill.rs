@@ -17,8 +17,7 @@ impl Fill {
     /// Creates a tensor with elements of this kind.
     pub(super) fn tensor(self, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
         let mut index = 0u64;
-        // The floats are points of a grid, so that they need only a few bits and every float type can represent them.
-        // The seed determines their order.
+        // The magnitudes of the floats are points of a regular grid. The seed determines their order.
         let count = shape.iter().product::<usize>().max(1) as u64;
         let grid = count.next_power_of_two().max(64);
         let (odd, shift) = (splitmix64(seed) | 1, splitmix64(seed ^ 0x5eed));

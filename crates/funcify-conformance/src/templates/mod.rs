@@ -141,7 +141,7 @@ fn hash(name: &str) -> u64 {
 /// replace some of the family's inputs.
 fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fills: &mut Vec<Fill>) -> Vec<Value> {
     let (outer, rows_of) = (1 + choices.below(3), choices.below(1 << 12));
-    // Build the program once to record the inputs that the family requests, and discard it.
+    // Build the program once and discard it, to record the inputs that the family requests.
     let requested_inputs = RefCell::new(Vec::new());
     let mut dry = choices.clone();
     _ = Graph::build("dry", |builder| {

@@ -4,7 +4,7 @@
 //! the plan's float type represents it exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds
 //! to a carry, the range of the carry grows with each step. Values that depend only on constants are evaluated when the
 //! plan is made (`static_value`), and a `take` with static indices becomes at most `MAX_COPIES` copies. Programs with
-//! random bits store integers as integers. Floats narrower than the plan's float type are rounded after each op
+//! random bits do not store integers as floats. Floats narrower than the plan's float type are rounded after each op
 //! whose result the narrower type might not represent exactly (`round_result`, `may_round`).
 
 use funcify::random;

@@ -249,8 +249,9 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, sums, ys.0, if draft.one_in(2) { ys.1 } else { ys.1.move_axis(1, 0) }, again.1]
 }
 
-/// Draws matrix products before and after a loop, with the parallel axis as their rows or columns. Each part reads a
-/// range of columns of an input, and no instruction may span several rows of the input (`lies_within_units`).
+/// Draws matrix products before and after a loop. The parallel axis forms the rows or the columns of these products.
+/// Each part reads a range of columns of an input, and no instruction may span several rows of the input
+/// (`lies_within_units`).
 pub(super) fn products_beside_loops(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.pick(&SIZES);
     let (rows, inner) = (draft.pick(&[1, 2, 3]), draft.pick(&[4, 1, 2, 5]));

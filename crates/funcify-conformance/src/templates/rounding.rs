@@ -8,8 +8,8 @@
 //!
 //! For narrower floats, the same program is evaluated in f64. A result may differ from the f64 result by up to
 //! [`NARROW_ERROR_FACTOR`] times the error of the reference evaluator. In a long sum of bf16 values, for example, the
-//! reference evaluator rounds after each addition, and a backend that rounds once is closer to the exact sum. The
-//! changes to the inputs described above may also explain a difference.
+//! reference evaluator rounds after each addition, and a backend that rounds once is closer to the exact sum. A
+//! difference is also accepted if the effect of changed inputs explains it, as described for f64.
 
 use super::check::{F64_TOLERANCE, arguments};
 use super::*;
@@ -65,9 +65,9 @@ fn expected_in_f64(
     Some(around.collect())
 }
 
-/// Returns the expected outputs, with tolerances based on the effect of changing the inputs. For a tolerance up to
-/// `MAX_SINGLE_CHANGE`, one change with that effect is enough. A larger tolerance requires every change to have at
-/// least that effect. Returns `None` if the program fails with changed inputs.
+/// Returns the expected outputs, with tolerances based on the effect of changing the inputs. Each tolerance allows for
+/// the smallest effect of the changes. If `with_small` is `true`, the largest effect counts as well, but only up to
+/// `MAX_SINGLE_CHANGE`. Returns `None` if the program fails with changed inputs.
 fn expected_after_perturbation(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,

@@ -111,7 +111,7 @@ fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Upda
         }
     };
     if draft.one_in(4) {
-        // An op after the loop reads an initial carry.
+        // An op after the loop reads the initial value of a carry.
         results.push(draft.alias(starts[0]) * 0.5);
     }
     results

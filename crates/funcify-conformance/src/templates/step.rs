@@ -174,7 +174,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
                 draft.pick(&[ScatterMode::Set, ScatterMode::Add, ScatterMode::Max, ScatterMode::Mul, ScatterMode::Min]);
             let places = stack(&[position_index(draft, row, size)], 0);
             let lanes: Vec<usize> = shape[1..].to_vec();
-            // All elements of the row are scattered to the same index.
+            // Scatter all elements of the source row to the same row of the carry.
             let indices = places.reshape(shape_from(&vec![1; lanes.len() + 1]));
             let indices = indices.broadcast_to(shape_from(&[&[1], lanes.as_slice()].concat()));
             base.scatter(0, indices, other.slice(0, ..1) * 0.5, mode)

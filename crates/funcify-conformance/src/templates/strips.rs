@@ -3,9 +3,9 @@
 //! These loops exercise the following planner rules: If a step only adds an outer product to a carry, and nothing else
 //! reads the carry, the additions are delayed until the end of a strip of steps (`sink`, `close_strips`). If the rows
 //! that hold the two vectors stay unchanged until then, the planner reads the vectors from these rows. Otherwise, it
-//! copies the vectors for the strip, each view only once (`copy_for_strip`). Rows of full buffers change, so they are
-//! always copied. A strip has at most `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the last strip
-//! consists of the remaining steps. Sums whose float type is narrower than the plan's are rounded in each step.
+//! copies the vectors for the strip, once for each distinct view (`copy_for_strip`). Rows of full buffers change, so
+//! they are always copied. A strip has at most `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the last
+//! strip consists of the remaining steps. Sums whose float type is narrower than the plan's are rounded in each step.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
@@ -50,7 +50,8 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         let mut next_sums = Vec::new();
         let half = sums.len() / 2;
         let mut add = |sum: Value, lefts: &[Value], rights: &[Value]| {
-            // Often use the same two vectors, because the planner must copy each of them for the strip only once.
+            // Often use the same two vectors for several sums. The planner then copies each of them only once per
+            // strip.
             let (left, right) = match draft.below(4) {
                 0..=2 => (lefts[0], rights[1]),
                 _ => (lefts[draft.below(lefts.len())], rights[draft.below(rights.len())]),

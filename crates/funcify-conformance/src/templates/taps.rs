@@ -1,9 +1,10 @@
 //! Draws loops whose steps read buffers through taps.
 //!
 //! These loops exercise the following planner rules: If a buffer is never read as a whole, only its last rows are kept,
-//! up to `MAX_ROWS_AT_HAND` of them, and each step shifts them by one (`AtHand`). Rows of a full buffer are written at
-//! the end of a step, and are copied for a strip (`copy_for_strip`). A loop with a single op that combines a row with
-//! the previous result becomes one instruction (`recurrence`), if the op's other operands are in another memory region.
+//! up to `MAX_ROWS_AT_HAND` of them, and each step shifts them by one row (`AtHand`). Rows of a full buffer are written
+//! at the end of a step, and are copied for a strip (`copy_for_strip`). A loop with a single op that combines a row
+//! with the previous result becomes one instruction (`recurrence`), if the op's other operands are in another memory
+//! region.
 
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Draws loops with a single op on the previous row, and loops that almost have this form.
+/// Draws loops with a single op, which combines a row with the previous result, and loops that almost have this form.
 pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.pick(&SHAPES);
     let steps = draft.pick(&[4, 3, 5, 1, 2, 9, 34, 70, 300]);
@@ -86,7 +87,7 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
         _ => (h + x) * 0.5,
     };
     if draft.one_in(3) {
-        // Both operands are rows of the same buffer, so they are in the same memory region.
+        // Both operands of the op are rows of the same buffer, so they are in the same memory region.
         let mut recurrence = Recurrence::new();
         let xs = recurrence.sequence(xs, [0]);
         let taps = draft.below(4);
@@ -123,8 +124,8 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
     }
 }
 
-/// Draws loops that return only their last rows. They are built directly as `Scan` ops, in either direction and with
-/// arbitrary taps.
+/// Draws loops that return only the last rows of a buffer. The loops are built directly as `Scan` ops, in either
+/// direction and with arbitrary taps.
 pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.pick(&SHAPES);
     let steps = draft.pick(&[4, 3, 6, 1, 2, 9, 70]);

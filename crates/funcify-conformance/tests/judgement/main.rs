@@ -50,8 +50,8 @@ fn shift_element(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
     })
 }
 
-/// Returns the manifest's absolute tolerance for an output. The key for output `y` is `out.y`, and the key for
-/// `tan_grad_x_2` is `hvp.x_2` or `hvp.x`.
+/// Returns the manifest's absolute tolerance for an output. The manifest's key for the output `y` is `out.y`. The key
+/// for `tan_grad_x_2` is `hvp.x_2` or, if the manifest does not contain it, `hvp.x`.
 fn atol(tolerance: &Tolerance, name: &str) -> f64 {
     const GROUPS: [(&str, &str); 5] =
         [("tan_tan_grad_", "grad3"), ("tan_grad_", "hvp"), ("grad_", "grad"), ("tan_", "jvp"), ("", "out")];
@@ -104,8 +104,8 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
     assert!(compared > 1000, "{compared} results");
 }
 
-/// Returns the status of a case whose expected result is 1, if the backend returns a number that is larger by `off`
-/// ulps.
+/// Returns the status of a case whose expected result is 1, for a backend that returns 1 plus `off` ulps. The tolerance
+/// of the case depends on `scale`.
 fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     let graph = Graph::build("same", |g| g.input("x", format!("{}[2]", dtype.name()).as_str())).unwrap();
     let ones = HostTensor::from_fn(dtype, &[2], |_| Scalar::Float(1.0));
@@ -120,8 +120,8 @@ fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     status(&case, Fake::results(vec![result]), "", LoopStrategy::Native)
 }
 
-/// The table lists a deviation that passes and one that fails for each dtype, in ulps of 1. With `scale` 1, the
-/// tolerance is twice as large.
+/// For each dtype, the table lists a deviation that passes and one that fails, in ulps of 1. The tolerance is twice as
+/// large for a `scale` of 1 as for a `scale` of 0.
 #[test]
 fn results_of_the_reference_evaluation_are_held_to_a_few_units_in_the_last_place() {
     for (dtype, passes, fails) in

@@ -71,7 +71,7 @@ fn a_backend_that_claims_an_op_and_fails_has_failed() {
     assert_eq!(row(right_backend().lowering(&all)).status, Status::Pass);
 }
 
-/// A declared gap takes precedence, even if ops are missing.
+/// A declared gap takes precedence over missing ops.
 #[test]
 fn a_declared_gap_is_judged_as_before() {
     let gap = "[[expect]]\ncase = 'edge/*'\nstatus = 'unsupported'\nerror = 'NoLoweringRule'\nreason = 'no tanh'";
@@ -97,7 +97,7 @@ fn tests_that_need_more_are_ignored() {
     assert_eq!(tests(rejecting_backend().lowering(&[]), ""), (0, 2, 4));
     assert_eq!(tests(rejecting_backend().lowering(&["add"]), partial), (0, 0, 4));
     assert_eq!(tests(right_backend().lowering(&["add", "tanh"]), ""), (4, 0, 0));
-    // If nothing is missing, one additional test fails because of `partial`.
+    // If no op is missing, one additional test fails, because the backend must no longer be declared `partial`.
     assert_eq!(tests(right_backend().lowering(&["add", "tanh"]), partial), (4, 1, 0));
     assert_eq!(tests(wrong_backend().lowering(&["add", "tanh"]), partial), (0, 5, 0));
     // A case with a declared gap runs instead of being ignored.

@@ -176,7 +176,8 @@ fn backends_agree_with_the_reference_evaluation() {
     assert_eq!((tally.0["native"], tally.0["unrolled"]), (2, 2));
     assert_eq!(property(backend(4e-8)).unwrap_err(), "unrolled");
     assert_eq!(property(Fake::error("StepCount")).unwrap_err(), "unrolled");
-    // These two errors are accepted: a loop may be impossible to unroll, and a device may not support a dtype.
+    // The property check accepts two errors: `StepCountNotStatic` when it unrolls loops, and `Unsupported` for a dtype
+    // that a device does not support.
     assert_eq!(property(Fake::error("StepCountNotStatic")).unwrap_err(), "native");
     assert_eq!(property(Fake::error("Unsupported")).unwrap().0["not held by the device"], 4);
 }

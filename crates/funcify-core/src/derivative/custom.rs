@@ -254,9 +254,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds the call with `rule`, whose captured values are `captures`. If the call is inside a rule of the same
-    /// function, and `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a recursive
-    /// rule differ.
+    /// Adds a call of the function with `rule`, which captures the values `captures`. If the call is inside a rule of
+    /// the same function, and `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a
+    /// recursive rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],
@@ -282,8 +282,8 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Adds the call with `rule`. The last operands of the call are the captured values of the function and of the
-    /// rule.
+    /// Adds a call of the function, with this rule, to the open graph. The last operands of the call are the captured
+    /// values of the function and of the rule.
     fn call(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let arguments = self.leaves.len();
         let values = self.leaves.iter().map(|(_, value)| *value);

@@ -19,9 +19,9 @@ pub(super) struct Transpose {
 
 impl Transpose {
     /// Transposes `graph` with respect to the inputs that are `None` in `inputs`. `params` are the names and types of
-    /// the parameters of the transpose. `cotangents` receives their values and returns the cotangents of the outputs of
-    /// `graph`. Returns `None` if the derivative shows that the graph is not linear in these inputs. Does not detect
-    /// discontinuities, such as the jump of `sign`.
+    /// the parameters of the transpose. `cotangents` receives the values of these parameters and returns the cotangents
+    /// of the outputs of `graph`. Returns `None` if the derivative shows that the graph is not linear in these inputs.
+    /// Does not detect discontinuities, such as the jump of `sign`.
     pub(super) fn of(
         graph: &Graph,
         inputs: &[Option<Value>],

@@ -3,8 +3,8 @@
 //!
 //! Reverse mode saves residuals for its backward pass, which is linear in the cotangents. The transpose of the backward
 //! pass therefore maps tangents to tangents. It needs only the residuals, and does not run the function again. Nodes of
-//! the transpose that do not depend on the tangents are computed only once. (JAX partially evaluates forward mode
-//! instead, which would require splitting loops.)
+//! the transpose that do not depend on the tangents are computed only once. JAX partially evaluates forward mode
+//! instead. Here, that would require splitting loops.
 
 use std::collections::BTreeSet;
 

@@ -132,8 +132,8 @@ fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<
     Ok(transposed)
 }
 
-/// Adds a vector for each size that a loop of the graph binds. The length of the vector is that size, so a program
-/// that receives the vector knows the size.
+/// Adds a vector to the graph for each size that one of its loops binds. The length of the vector is that size, so a
+/// program that receives the vector knows the size.
 fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
     let symbols: Vec<Symbol> = joint.nodes().iter().flat_map(|node| node.op.binds()).cloned().collect();
     let mut sizes = Vec::with_capacity(symbols.len());

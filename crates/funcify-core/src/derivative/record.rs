@@ -3,7 +3,7 @@
 use super::*;
 use crate::ops::scan::LoopRecord;
 
-/// The results of an op in a forward pass, with the data saved for its reverse rule.
+/// The results of an op in a forward pass, and the data that the op saved for its reverse rule.
 pub(crate) struct Forward {
     /// The results of the op.
     pub(crate) results: Vec<Value>,
@@ -21,7 +21,7 @@ impl Forward {
 /// The data that an op saves for its reverse rule.
 #[derive(Debug)]
 pub(crate) enum Record {
-    /// No data: the operands and results suffice.
+    /// No data: the reverse rule needs only the operands and results.
     Nothing,
     /// The data saved by a scan.
     Loop(LoopRecord),
@@ -33,7 +33,7 @@ pub(crate) enum Record {
     Residuals(Vec<Value>),
 }
 
-/// Records an error for a reverse rule that did not receive the data that it needs.
+/// Records the error for a reverse rule whose data the forward pass did not save.
 pub(crate) fn no_record(op: &str) -> Failed {
     let fix = "differentiate a program that `Graph::check` accepts";
     no_derivative(op, &[], "the op", "its forward pass has not saved the data that its reverse rule needs", fix)

@@ -36,8 +36,8 @@ fn elementwise_ops_of_two_operands() {
     Binary::ALL.iter().for_each(|op| check_inside(op, &operands));
 }
 
-/// Checks the derivatives of an elementwise op at each entry of `operands` for which the result is finite. Skips ops
-/// that do not accept floats.
+/// Checks the derivatives of an elementwise op at each entry of `operands` where the result is finite. Skips ops that
+/// do not accept floats.
 fn check_inside<const N: usize>(op: &impl OpRules, operands: &[[HostTensor; N]]) {
     let name = op.name();
     if op.infer(&Place::new(name, Site::Unknown), &operands[0].each_ref().map(HostTensor::ty)).is_err() {
@@ -98,8 +98,8 @@ fn indexing() {
         let text = format!("scatter {{axis=1, mode={mode}}}");
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
-    // The updates multiply one element by one zero, and another element by two zeros. A third element is itself zero.
-    // The second call to `check_derivative` passes no updates.
+    // The updates multiply one element by a single zero, and another element by two zeros. A third element is itself
+    // zero. The last call to `check_derivative` passes empty indices and updates.
     let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
@@ -178,7 +178,7 @@ fn cotangents_have_the_types_of_the_results() {
     refused(program, "Type", "the tangent of leaf `x`");
 }
 
-/// Returns the backward loop of a derivative, which is its only reverse scan.
+/// Returns the backward loop of a gradient graph: its only reverse scan.
 fn backward(graph: &Graph) -> Scan {
     let scans = graph.nodes().iter().filter_map(|node| match &node.op {
         Op::Scan(scan) if scan.reverse => Some(scan.clone()),
@@ -189,8 +189,9 @@ fn backward(graph: &Graph) -> Scan {
     scans.into_iter().next().unwrap()
 }
 
-/// Checks that a buffer of the backward loop has the taps `reads` and `writes`. These follow PyTensor's convention,
-/// which counts in the opposite direction: an offset in the buffer corresponds to the tap `origin - offset`.
+/// Checks that the backward loop of `program` has a buffer with the taps `reads` and `writes`. These follow PyTensor's
+/// convention, in which taps count in the opposite direction: an offset in the buffer corresponds to the tap `origin -
+/// offset`.
 #[track_caller]
 fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64], writes: &[i64]) {
     let forward = Graph::build("forward", program).unwrap();
@@ -281,7 +282,8 @@ fn zeros_on_request_inside_a_trace() {
     assert_eq!(results, [HostTensor::from([0f64, 0.])]);
 }
 
-/// Checks that the gradient does not depend on the checkpoint policy, and that the policy determines the saved values.
+/// Checks that all checkpoint policies give the same gradient, and that each policy saves the expected number of
+/// values.
 #[test]
 fn policies_change_no_value() {
     let program = |g: &Builder| {
@@ -319,8 +321,8 @@ fn policies_change_no_value() {
     }
 }
 
-/// Checks that a checkpoint does not change the gradient, and that both the forward pass and the backward pass run its
-/// body.
+/// Checks that a checkpoint does not change the gradient, and that the checkpointed code runs in both the forward pass
+/// and the backward pass.
 #[test]
 fn a_checkpoint_is_computed_again() {
     let program = |is_region: bool| {

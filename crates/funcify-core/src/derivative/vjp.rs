@@ -1,4 +1,4 @@
-//! Differentiates a graph in reverse mode: adds its nodes to the open graph, and then the ops that compute the
+//! Differentiates a graph in reverse mode: adds its nodes to the open graph, followed by the ops that compute the
 //! cotangents of its inputs.
 
 use std::borrow::Cow;
@@ -21,8 +21,8 @@ pub(crate) struct Tape<'a> {
 }
 
 impl<'a> Tape<'a> {
-    /// Adds the live nodes of `graph` to the open graph. The returned tape can compute the cotangents of the inputs in
-    /// `wrt`.
+    /// Adds the live nodes of `graph` to the open graph, and returns a tape that can compute the cotangents of the
+    /// inputs marked in `wrt`.
     pub(crate) fn record(
         graph: &'a Graph,
         inputs: &[Value],
@@ -127,8 +127,8 @@ impl<'a> Tape<'a> {
         self.pull_through(&self.active, cotangents)
     }
 
-    /// Like [`pull`](Tape::pull), but only for the inputs in `wrt`, a subset of those passed to
-    /// [`record`](Tape::record).
+    /// Like [`pull`](Tape::pull), but computes only the cotangents of the inputs marked in `wrt`, all of which must
+    /// also be marked in the call to [`record`](Tape::record).
     pub(crate) fn pull_to(&self, wrt: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&active_values(&self.graph, wrt), cotangents)
     }

@@ -90,7 +90,8 @@ fn solve_symbol(expected: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> O
     if let Some(symbol) = expected.as_symbol() {
         return is_new(symbol).then(|| (symbol.clone(), found.clone()));
     }
-    // The equation can be solved only if all other sizes are constants: `2*T == 6` yields `T = 3`.
+    // Otherwise, the equation can be solved only if `found` and all known sizes are constants: `2*T == 6` yields `T =
+    // 3`.
     if !expected.symbols().into_iter().all(|symbol| sizes.get(symbol).is_none_or(|size| size.constant().is_some())) {
         return None;
     }

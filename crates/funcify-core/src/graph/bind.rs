@@ -123,7 +123,7 @@ fn argument_error(at: &Place, graph: &Graph, index: usize, found: &TensorType, f
     call_error(at, &component, graph.input_type(index).to_string(), found.to_string(), fix)
 }
 
-/// Creates the error for an argument that does not match an input.
+/// Creates the error for an argument that does not match its input.
 pub fn call_error(at: &Place, component: &str, expected: String, found: String, fix: &str) -> Error {
     Error::Call { at: at.boxed(), component: component.to_string(), expected, found, fix: fix.to_string() }
 }

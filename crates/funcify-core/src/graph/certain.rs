@@ -2,7 +2,7 @@
 //!
 //! Moving an op that may fail must not make it run in cases where the original program would not run it. For example,
 //! such an op must not be hoisted out of a loop, because the loop may have zero steps. An op that may fail must not be
-//! removed if it would have run: the program would then return a value instead of the error.
+//! removed if the original program would run it: without the op, the program would return a value instead of the error.
 
 use smallvec::SmallVec;
 

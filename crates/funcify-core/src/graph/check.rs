@@ -10,9 +10,9 @@
 //!   are positional.
 //! - **graph-c6** static inputs are integer scalars, and are inputs of the whole program, not of a body.
 //! - **graph-c7** each symbol in the type of a value or in a loop's number of steps occurs in the type of an input, is
-//!   bound by an earlier `bind_size`, or is the number of steps of an earlier loop. If that number is an operand of the
-//!   loop, the body of the loop can use the symbol as well; otherwise, the number is known only after the loop has run.
-//!   An op never binds a symbol that is already bound.
+//!   bound by an earlier `bind_size`, or is bound to the number of steps of an earlier loop. If that number is an
+//!   operand of the loop, the body of the loop can also use the symbol; otherwise, the number is known only after the
+//!   loop has run. An op never binds a symbol that is already bound.
 //! - **graph-c8** the bodies of every op satisfy all of these invariants.
 
 use super::tracer::is_identifier;
@@ -30,8 +30,8 @@ fn symbols_of(ty: &TensorType) -> Vec<&Symbol> {
     ty.shape.dims().iter().flat_map(|dim| dim.symbols()).collect()
 }
 
-/// Returns the first symbol that violates graph-c7, because it is used but not bound. The graph must contain all
-/// values that it refers to.
+/// Returns the first symbol that is used but not bound, which violates graph-c7. The graph must contain all values that
+/// it refers to.
 pub(super) fn unbound_symbol(graph: &Graph) -> Option<Symbol> {
     let symbols = graph.inputs.iter().flat_map(|input| symbols_of(graph.ty(input.value)));
     unbound_in(graph, symbols.cloned().collect())
@@ -60,7 +60,8 @@ fn unbound_in(graph: &Graph, mut symbols: BTreeSet<Symbol>) -> Option<Symbol> {
 
 struct Checker<'a> {
     graph: &'a Graph,
-    /// The location of the body, for errors: ` in the body of node 3 (scan)`, or empty for the whole program.
+    /// The location of the checked body for error messages, such as ` in the body of node 3 (scan)`. Empty for the
+    /// whole program.
     context: String,
     /// The symbols bound so far.
     symbols: BTreeSet<Symbol>,
@@ -214,13 +215,13 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that the result types of a node are those that its op's type rule returns (graph-c4).
+    /// Checks that a node's results have the types that the type rule of its op returns (graph-c4).
     fn types(&mut self, index: usize, node: &Node, at: &Place) {
         let graph = self.graph;
         let operands: Vec<TensorType> = node.inputs.iter().filter_map(|value| graph.try_ty(*value)).cloned().collect();
         if !node.op.bodies().into_iter().all(|body| has_typed_ends(body)) {
-            // The type rule reads the types of the body's inputs and outputs. A missing input or output is reported as
-            // graph-c1 instead.
+            // The type rule reads the types of each body's inputs and outputs. A missing input or output violates
+            // graph-c1, which is reported elsewhere.
             return;
         }
         let inferred = match node.op.infer(at, &operands) {

@@ -9,9 +9,9 @@ use super::*;
 type Comparison = Result<(), String>;
 
 impl Graph {
-    /// Describes the first difference between two graphs, or returns `None` if they are equal as programs. Ignores
-    /// everything that the text form does not contain: the indices of values, the names of values other than the
-    /// program's inputs and outputs, and the sites of ops.
+    /// Describes the first difference between two graphs, or returns `None` if they are equal as programs. Does not
+    /// compare the indices of values, the names of values other than the program's inputs and outputs, or the sites of
+    /// ops.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -6,7 +6,7 @@ thread_local! {
     static OPS_UNTIL_FAILURE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Counts an added op, and returns `true` if this op must fail.
+/// Counts the op that is being added, and returns `true` if it must fail.
 pub(super) fn should_fail() -> bool {
     let left = OPS_UNTIL_FAILURE.get();
     OPS_UNTIL_FAILURE.set(left.and_then(|left| left.checked_sub(1)));

@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Identifies a graph uniquely within the process. Copies of a graph have different ids. Caches of facts about graphs
-/// use this id as the key.
+/// Identifies a graph uniquely within the process. Copies of a graph have different ids. Caches that store facts about
+/// graphs use this id as the key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct GraphId(NonZeroU64);
 

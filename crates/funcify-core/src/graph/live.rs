@@ -1,4 +1,4 @@
-//! Finds the values and nodes that the outputs of a graph depend on, through operands or through sizes bound by loops.
+//! Finds the values and nodes that the outputs of a graph depend on, through operands or through sizes that nodes bind.
 
 use super::*;
 
@@ -21,8 +21,8 @@ impl Node {
     /// Returns `true` if running the node needs the size of one of the given symbols.
     fn runs_with(&self, graph: &Graph, symbols: &[&Symbol]) -> bool {
         match &self.op {
-            // call-c6: no result has a size that only a loop determines, so it suffices to check the nodes of the
-            // function.
+            // call-c6: no result of a call has a size that only a loop determines, so it suffices to check the nodes of
+            // the function.
             Op::Call(call) => {
                 let function = &call.function;
                 function.nodes().iter().any(|node| node.runs_with(function, symbols))

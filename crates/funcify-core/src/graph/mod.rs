@@ -208,9 +208,9 @@ pub struct Graph {
 pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Graph {
-    /// Builds a graph by tracing a closure once. The closure declares inputs with [`Builder::input`], combines them,
-    /// and returns a tree of values. The leaves of the tree become the outputs, and their paths become the names of the
-    /// outputs.
+    /// Builds a graph by tracing a closure once. The closure declares inputs with [`Builder::input`], combines their
+    /// values, and returns a tree of values. The leaves of the tree become the outputs, and their paths become the
+    /// names of the outputs.
     ///
     /// If an op fails, `build` returns the first error, which contains the source line of that op.
     ///
@@ -332,7 +332,7 @@ impl Graph {
         self.outputs.iter().map(|output| output.name.clone()).zip(values).collect()
     }
 
-    /// Returns the types of several values.
+    /// Returns the types of the given values.
     #[doc(hidden)]
     pub fn types(&self, values: &[ValueId]) -> Vec<TensorType> {
         values.iter().map(|value| self.ty(*value).clone()).collect()
@@ -389,8 +389,8 @@ impl Graph {
         }
     }
 
-    /// Returns a copy of the graph with each op replaced with the op that the closure `op` returns. The result types
-    /// must stay the same.
+    /// Returns a copy of the graph in which each op is replaced by the op that the closure `op` returns. The result
+    /// types must stay the same.
     pub(crate) fn map_ops(&self, op: impl Fn(&Op) -> Op) -> Graph {
         let mut graph = self.clone();
         graph.nodes.iter_mut().for_each(|node| node.op = op(&node.op));
@@ -456,7 +456,7 @@ impl Graph {
         error.with_excerpt(|| self.excerpt_of(&place))
     }
 
-    /// Returns an excerpt of the graph that ends with the node with this index.
+    /// Returns an excerpt of the graph that ends with the node at this index.
     pub(crate) fn excerpt_before(&self, index: usize) -> Vec<String> {
         let node = &self.nodes[index];
         let before = Graph { nodes: self.nodes[..index].to_vec(), ..self.clone() };
@@ -547,7 +547,7 @@ impl Graph {
         Graph { outputs, ..self.clone() }
     }
 
-    /// Sets the name of a value in the text form.
+    /// Sets the name that a value has in the text form.
     pub(crate) fn set_value_name(&mut self, value: ValueId, name: &str) {
         self.values[value.index()].name = Some(name.to_string());
     }

@@ -2,7 +2,7 @@
 //!
 //! All names in one printed function are unique, including those in the bodies of loops. A value keeps its name unless
 //! an earlier value has the same name; in that case, a number is appended (`x_1`). Values without a name are numbered.
-//! Printing a broken graph does not panic: missing parts print as `%?`. An op with bodies defines its own text
+//! Printing a broken graph does not panic: missing parts are printed as `%?`. An op with bodies defines its own text
 //! (`ops/basis/form.rs`).
 
 use std::collections::{HashMap, HashSet};
@@ -70,7 +70,7 @@ impl Names {
         format!("%{}", self.0.get(&value).map_or("?", String::as_str))
     }
 
-    /// Returns the names of several values, with their sigils.
+    /// Returns the names of the given values, with their sigils.
     fn names_of(&self, values: &[ValueId]) -> Vec<String> {
         values.iter().map(|value| self.get(*value)).collect()
     }
@@ -93,11 +93,11 @@ pub(crate) fn attributes_text(attributes: &Attributes) -> String {
     if texts.is_empty() { String::new() } else { format!(" {{{}}}", texts.join(", ")) }
 }
 
-/// The lines printed so far, and the names that are already taken.
+/// The state of a printer: the lines printed so far, and the names that are already taken.
 #[derive(Default)]
 pub(crate) struct Printer {
     lines: Vec<String>,
-    /// The index of the first line of each equation in the outermost body.
+    /// For each equation of the outermost body, the index of its first line.
     equations: Vec<usize>,
     depth: usize,
     taken: HashSet<String>,
@@ -134,8 +134,8 @@ impl Printer {
         }
     }
 
-    /// Formats the binder of a value, `%x: f32[3]`. The value is printed as `name` unless an earlier value has that
-    /// name.
+    /// Formats the binder of a value, such as `%x: f32[3]`. The value is printed as `name` unless an earlier value has
+    /// that name.
     fn binder(&mut self, graph: &Graph, names: &mut Names, value: ValueId, name: Option<&str>) -> String {
         names.0.insert(value, self.claim(name));
         format!("{}: {}", names.get(value), type_text(graph, value))
@@ -215,7 +215,7 @@ impl Printer {
         self.line("}");
     }
 
-    /// Formats the outer values that a body captures. Each keeps its name inside the body. If a value is captured
+    /// Formats the outer values that a body captures. Each value keeps its name inside the body. If a value is captured
     /// twice, the second capture gets a different name: `%w as %w_1`.
     fn captured(
         &mut self,
@@ -245,8 +245,8 @@ impl Printer {
         texts
     }
 
-    /// Prints a body: its parameters and captures, its declarations (such as `seq` and `carry`) and equations, and its
-    /// writes and results.
+    /// Prints a body: its parameters and captures, its declarations (such as `seq` and `carry`) and equations, its
+    /// writes, and the results that it does not write.
     fn body(&mut self, mut head: String, names: &Names, form: &Form, body: &FormBody, results: &[ValueId]) {
         let (graph, mut inner, mut next) = (&body.graph, Names::default(), 0);
         let mut binders = |printer: &mut Self, inner: &mut Names, count: usize| {
@@ -294,7 +294,7 @@ pub(crate) fn name_text(graph: &Graph) -> String {
     if graph.name().is_empty() { String::new() } else { format!(" @{}", graph.name()) }
 }
 
-/// Formats a tap as `[t]`, `[t+1]` or `[t-2]`. Returns an empty string if the tap has no row.
+/// Formats a tap as `[t]`, `[t+1]` or `[t-2]`. Returns an empty string if `tap.row` is `None`.
 fn tap_text(tap: &Tap) -> String {
     match tap.row {
         None => String::new(),

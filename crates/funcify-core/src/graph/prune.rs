@@ -107,7 +107,7 @@ pub(crate) struct Need {
     /// For each node, the needed parts of its bodies.
     bodies: Vec<Vec<Need>>,
     is_visited: bool,
-    /// `true` if an op with bodies is kept unchanged when it may fail.
+    /// `true` to keep an op with bodies unchanged if it may fail.
     is_strict: bool,
     /// For each node, `true` if it is kept unchanged.
     whole: Vec<bool>,
@@ -149,7 +149,7 @@ impl Need {
     }
 
     fn propagate(&mut self, graph: &Graph) {
-        // A loop is also needed if a needed node uses a size that the loop binds.
+        // A node is also needed if a later needed node uses a size that it binds.
         let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
         let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
         let certain = if self.is_strict { certain_values(graph) } else { Vec::new() };

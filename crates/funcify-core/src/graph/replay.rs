@@ -10,7 +10,7 @@ pub struct Replay<'g, V> {
 }
 
 impl<'g, V: Clone> Replay<'g, V> {
-    /// Creates a map that contains only the inputs. `inputs` contains their counterparts, in order.
+    /// Creates a map that contains only `inputs`: the counterparts of the graph's inputs, in order.
     pub fn new(graph: &'g Graph, inputs: impl IntoIterator<Item = V>) -> Self {
         let mut replay = Replay { graph, values: vec![None; graph.values().count()] };
         graph.inputs().iter().zip(inputs).for_each(|(input, value)| replay.set(input.value, value));
@@ -35,7 +35,7 @@ impl<'g, V: Clone> Replay<'g, V> {
         self.walk_marked(&live, rule)
     }
 
-    /// Like [`walk_live`](Replay::walk_live), but walks the nodes marked in `marked`.
+    /// Like [`walk_live`](Replay::walk_live), but walks the nodes marked in `marked` instead of the live nodes.
     pub fn walk_marked<E>(
         self,
         marked: &[bool],

@@ -9,7 +9,7 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns the graph with fresh symbols in place of the symbols that are bound both in the graph and in the open
+    /// Returns the graph with fresh symbols instead of the symbols that are bound both in the graph and in the open
     /// trace.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
@@ -20,8 +20,8 @@ impl Graph {
         self.with_fresh(bound)
     }
 
-    /// Returns the graph with fresh symbols in place of all symbols that its nodes bind. The result can be inserted
-    /// into a graph whose symbols are not known yet.
+    /// Returns the graph with fresh symbols instead of all symbols that its nodes bind. The result can be inserted into
+    /// a graph whose symbols are not known yet.
     #[doc(hidden)]
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
         self.with_fresh(self.bound_symbols())
@@ -54,8 +54,8 @@ impl Graph {
         bound
     }
 
-    /// Returns a copy of the graph with the symbols in `sizes` replaced with the dimensions assigned to them. A symbol
-    /// that a loop binds can only be replaced with another symbol.
+    /// Returns a copy of the graph with the symbols in `sizes` replaced by the dimensions that `sizes` assigns to them.
+    /// A symbol that a loop binds can be replaced only by another symbol.
     #[doc(hidden)]
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();
@@ -108,7 +108,8 @@ mod tests {
         DType, GradOptions, Graph, HostTensor, Recurrence, Value, VmapOptions, cond, evaluate, fori_loop, size,
     };
 
-    /// Builds a loop with early exit, and returns the sum of its rows plus the number of rows.
+    /// Adds a loop with early exit to the open graph, and returns the sum of the rows of its trace plus the number of
+    /// these rows.
     fn counted(x: Value, limit: f64) -> Value {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(x);
@@ -122,8 +123,8 @@ mod tests {
         rows.broadcast_to(rows.shape()).sum(0) + size(rows.dim(0), DType::F64)
     }
 
-    /// Batches the gradient of two `cond`s whose branches contain loops that bind symbols. The gradient contains each
-    /// branch twice, and the batched program runs all branches.
+    /// Batches the gradient of a program with two `cond`s whose branches contain loops that bind symbols. The gradient
+    /// contains each branch twice, and the batched program runs all branches.
     #[test]
     fn branches_on_lanes_bind_symbols_of_their_own() {
         let one = Graph::build("one", |g| {
@@ -143,8 +144,8 @@ mod tests {
         assert_eq!(results[0], HostTensor::from(xs.map(one)));
     }
 
-    /// Inlines a program three times into a larger one. The number of rows of its loop occurs in types, in attributes
-    /// and in a `size` op.
+    /// Inlines a program three times into a larger one. The number of rows that the inlined loop returns occurs in
+    /// types, in attributes and in a `size` op.
     #[test]
     fn a_program_is_put_into_another_twice() {
         let one = Graph::build("one", |g| counted(g.input("x", "f64[]"), 3.0)).unwrap();
@@ -159,8 +160,8 @@ mod tests {
         assert_eq!(evaluate(&twice, &[HostTensor::scalar(2.0)]).unwrap(), [of(2.0), of(0.2), of(2.0)]);
     }
 
-    /// Applies a graph to the rows of a loop with early exit. The graph contains such a loop as well, and both loops
-    /// bind a symbol of the same name.
+    /// Applies a graph to the trace of a loop with early exit. The graph itself also contains a loop with early exit,
+    /// and both loops bind a symbol of the same name.
     #[test]
     fn a_size_that_a_loop_binds_is_not_that_of_the_graph_that_takes_it() {
         let one = Graph::build("one", |g| {

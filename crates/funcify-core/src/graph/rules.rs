@@ -5,7 +5,7 @@ use super::*;
 /// A custom derivative rule that is being traced.
 #[derive(Debug)]
 pub(crate) struct OpenRule {
-    /// The site of the call to the function with this rule.
+    /// The site of the call to the function that has this rule.
     pub(crate) site: Site,
     /// The text form of the function, used to recognise calls to the function inside its own rule.
     pub(crate) function: String,

@@ -1,8 +1,9 @@
 //! Records graphs on a thread-local stack of open graphs, each with its open bodies.
 //!
 //! A [`Value`] is a small handle to a value in one of the bodies. Handles are `Copy`, so formulas need neither
-//! references nor clones, but the open graph must be thread-local. Each handle contains the unique number of its body
-//! (its home), so the trace can detect and reject the use of a value whose body is closed.
+//! references nor clones. The open graph is thread-local because a handle does not refer to it. Each handle contains
+//! the unique number of its body (its home), so the trace can detect and reject the use of a value whose body is
+//! closed.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +18,8 @@ thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The number of the next body that is opened on any thread. The numbers are unique across threads, because a value may
-/// be sent to a thread where it is invalid.
+/// The number of the next body that is opened on any thread. The numbers must be unique across threads, because a value
+/// may be sent to a thread where it is invalid.
 static NEXT_HOME: AtomicU64 = AtomicU64::new(1);
 
 impl From<Error> for Failed {
@@ -47,7 +48,7 @@ struct Trace {
 /// A size that differs between lanes.
 #[derive(Clone)]
 pub(crate) struct SizeByLane {
-    /// The symbol that represents the size in one lane.
+    /// The symbol that represents the size in a single lane.
     pub(crate) symbol: Symbol,
     /// The size in each lane, as `i64[lanes]`.
     pub(crate) counts: Value,
@@ -154,7 +155,7 @@ impl OpenGraph {
         match (trace.error, added) {
             (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
             (Some(error), _) => Err(error),
-            // The outputs failed, but this graph has no error, so the error is recorded in a different graph.
+            // The closure failed, but this graph has recorded no error, so the failure comes from a different graph.
             (None, Err(_)) => Err(escaped_value_error(&self.at, 0)),
         }
     }
@@ -321,7 +322,7 @@ pub fn has_input(name: &str) -> bool {
     with_trace(|trace| trace.has_input(name)).unwrap_or(false)
 }
 
-/// Sets the name of a value in the text form.
+/// Sets the name that a value has in the text form.
 pub(crate) fn set_name(value: Value, name: &str, site: Site) {
     with_trace(|trace| {
         if !is_identifier(name) {
@@ -345,7 +346,7 @@ pub(crate) fn keep_name(value: Value, name: &str) {
     });
 }
 
-/// Copies the names of the results of `node`, in `graph`, to `results`. Values that already have a name keep it.
+/// Copies the names of the results of `node`, a node of `graph`, to `results`. Values that already have a name keep it.
 pub fn keep_names(graph: &Graph, node: &Node, results: impl IntoIterator<Item = Value>) {
     for (output, result) in node.outputs.iter().zip(results) {
         if let Some(name) = graph.value_name(*output) {
@@ -525,7 +526,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Returns the ids of values in the innermost body. Captures the values that belong to enclosing bodies.
+    /// Returns the ids that the given values have in the innermost body. Captures the values that belong to enclosing
+    /// bodies.
     fn resolve_all(&mut self, at: &Place, values: &[Value]) -> Result<Vec<ValueId>, Failed> {
         let places = self.find_all(&at.op, at.site, values)?;
         Ok(places.into_iter().map(|(level, id)| self.capture(level, id)).collect())

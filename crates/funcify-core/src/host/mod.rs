@@ -351,8 +351,8 @@ impl HostTensor {
         self.scalars().map(Scalar::as_f64).collect()
     }
 
-    /// Returns a tensor with the same elements, in row-major order, and the given shape, or `None` if the number of
-    /// elements does not match the shape.
+    /// Returns the tensor with a new shape. The elements and their row-major order stay the same. Returns `None` if the
+    /// number of elements does not match the shape.
     pub fn reshaped(self, shape: impl Into<Vec<usize>>) -> Option<Self> {
         HostTensor::new(shape, self.storage)
     }

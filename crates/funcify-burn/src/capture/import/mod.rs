@@ -57,7 +57,7 @@ fn no_translation_error(at: &Place, op: &OperationIr) -> funcify_core::Error {
 }
 
 impl Env {
-    /// Adds these ops and their inner loops to the open graph, and binds their results.
+    /// Adds these ops, including inner loops, to the open graph, and stores the values of their results.
     fn add(&self, at: &Place, ops: &[OperationIr]) -> Result<()> {
         let mut next = 0;
         while let Some(op) = ops.get(next) {
@@ -75,7 +75,7 @@ impl Env {
         Ok(())
     }
 
-    /// Binds the results of an op to these values, after checking the types of the values.
+    /// Stores these values as the results of an op, after checking their types.
     fn bind(&self, at: &Place, op: &OperationIr, values: Vec<Value>) -> Result<()> {
         for (tensor, value) in op.outputs().zip(values) {
             let value = self.check_type(at, op, tensor, value)?;

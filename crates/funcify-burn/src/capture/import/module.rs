@@ -7,8 +7,8 @@ use funcify_core::{DType, Shape, Value, full, iota, select};
 use super::numeric::at_least;
 use super::{Env, Imported, float_of, number, one, shape, sizes};
 
-/// Computes the convolution of an op, without adding the bias. This is a macro because Burn has different op types for
-/// 1D and 2D convolutions.
+/// Imports a convolution without its bias. This is a macro because Burn has different op types for 1D and 2D
+/// convolutions.
 macro_rules! convolve {
     ($env:expr, $op:expr) => {{
         let options = ConvOptions {

@@ -9,7 +9,7 @@ pub(super) fn cases() -> Cases {
         text("sum_of_outer_products_that_its_step_reads", include_str!("programs/linear_attention.fir"))
             .on([tensor([2, 2], [1f32, 2., 3., 4.]), tensor([2, 2], [1f32; 4]), tensor([2, 2], [0f32; 4])])
             .gives([("ys", tensor([2, 2], [3f32, 3., 10., 10.])), ("last", tensor([2, 2], [4f32, 4., 6., 6.]))]),
-        // Truncated backpropagation: a `stop_gradient` of the state is read after the next state has been computed.
+        // Truncated backpropagation: a `stop_gradient` of the state is read after the new state has been computed.
         text("state_under_another_name", include_str!("programs/state_by_another_name.fir"))
             .on([row([1f32, 2., 3.]), scalar(10f32)])
             .gives([("ys", row([10f32, 22., 39.])), ("last", scalar(16f32))]),
@@ -21,8 +21,8 @@ pub(super) fn cases() -> Cases {
                 .on([tensor([2, 2], [1f32, 2., 3., 4.]), row([1f32, 1.]), zeros(), zeros()])
                 .gives([("p", tensor([2, 2], [-5f32, -6., -8., -10.])), ("q", tensor([2, 2], [-5f32, -8., -6., -10.]))])
         },
-        // A row of the ys is a copy of a state. Another state is computed from an element of that copy, after the first
-        // state has changed.
+        // In each step, the y is a padded copy of the old value of one state. The next value of the other state is an
+        // element of that copy, which is read after the first state has changed.
         {
             let sines = [5f32, 1f32.sin(), 2f32.sin(), 3f32.sin()];
             text("copy_of_a_state_that_changes", include_str!("programs/register_copies.fir"))
@@ -37,8 +37,8 @@ pub(super) fn cases() -> Cases {
         text("bits_that_a_mask_lacks", include_str!("programs/integer_not.fir"))
             .on([row([1f32, -2., 3.]), scalar(0f32)])
             .gives([("ys", row([-2f32, -1., -2.])), ("last", scalar(2f32)), ("j", scalar(-2i64))]),
-        // A sum over an axis that is divided among threads is cast to a boolean. The cast must apply to the complete
-        // sum, not to the partial sums.
+        // The sum over an axis whose elements are divided among threads is cast to a boolean. The cast must apply to
+        // the complete sum, not to the partial sums.
         {
             let filled = |shape: &[usize], number| HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(number));
             text("cast_of_a_sum_over_a_divided_axis", include_str!("programs/share_cast.fir"))

@@ -11,9 +11,10 @@ pub(super) fn cases() -> Cases {
     all([
         // A recurrence of matrices that do not commute must have the same gradient as its unrolled form. Let S be
         // `start`, and let A, B and C be the matrices in `xs`. The loss is entry (0, 1) of the product S A B C, so it
-        // depends only on the first row of S, s = (1, 2), with s A = (1, 4) and s A B = (5, 1). The gradient of s is (A
-        // B C)[:,1] = (7, 2). The gradient of A is the outer product of s and (B C)[:,1] = (3, 2). The gradient of B is
-        // the outer product of s A and C[:,1] = (2, 1). The gradient of C is s A B in column 1, and zero elsewhere.
+        // depends only on the first row of S. Let s = (1, 2) be this row, so s A = (1, 4) and s A B = (5, 1). The
+        // gradient of s is (A B C)[:,1] = (7, 2). The gradient of A is the outer product of s and (B C)[:,1] = (3, 2).
+        // The gradient of B is the outer product of s A and C[:,1] = (2, 1). The gradient of C is s A B in column 1,
+        // and zero elsewhere.
         {
             let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
             let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
@@ -69,8 +70,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), scalar(1f32), row([2f32, 3., 4.])])
         .gives([("out_0", scalar(1176f32)), ("out_1", scalar(288f32)), ("out_2", row([588f32, 296., 114.]))]),
-        // A weight has the same first derivative, 3 w^2 + 2 w + 2, whether the steps capture it, carry it, or read it
-        // from a sequence. The second derivative is 6 w + 2.
+        // A weight has the same first derivative, 3 w^2 + 2 w + 2, whether the loop captures it, carries it, or reads
+        // it from a sequence. The second derivative is 6 w + 2.
         case("gradient_of_a_weight_captured_or_passed", |g| {
             let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
             let captured = |w: Value| scan(init, xs, |c, x| (c * w + x, ())).0;
@@ -106,9 +107,9 @@ pub(super) fn cases() -> Cases {
         .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
         .with_atol(1e-6)
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
-        // If updates are multiplied into an element, the gradient of an update is the product of the other factors,
-        // times the weight of the element in the loss. Factors may be zero, and updates out of range have no effect.
-        // The updated elements are 2 * 0.5, 3 * 4 * 0 and 5.
+        // If an element is multiplied by several updates, the gradient of each update is the product of the other
+        // factors, times the weight of the element in the loss. Factors may be zero, and updates out of range have no
+        // effect. The updated elements are 2 * 0.5, 3 * 4 * 0 and 5.
         case("gradient_of_scattered_products", |g| {
             let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
             let loss = |(x, u): (Value, Value)| {
@@ -139,8 +140,8 @@ pub(super) fn cases() -> Cases {
             .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1f32, 2., 3., 4.])])
             .gives([("out_0", tensor([4, 4], expected)), ("out_1", row([60f32, 30., 0., 0.]))])
         },
-        // If several updates, or an update and the original element, are the maximum or the minimum, they share the
-        // gradient equally.
+        // If several updates, or an update and the original element, are equal and all of them are the maximum or the
+        // minimum, they share the gradient equally.
         case("gradient_of_scattered_extrema", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[5]"), g.input("at", "i64[5]"));
             let of = |mode: ScatterMode| move |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, mode));
@@ -188,7 +189,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Returns the sum of the three elements with the weights 1, 10 and 100, so that each element has a different gradient.
+/// Multiplies the three elements by the weights 1, 10 and 100, and returns the sum. Each element thus has a different
+/// gradient.
 fn weighted(values: Value) -> Value {
     (values * constant(HostTensor::from([1f32, 10., 100.]))).sum(0)
 }

@@ -1,4 +1,5 @@
-//! Bodies that permute their carries or states. A step must read all of them before it overwrites any (scan-c1).
+//! Bodies that permute their carries or states. A step must read all carries and states before it overwrites any of
+//! them (scan-c1).
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,8 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     case(name, program).on(inputs).gives((0..COUNT).map(|index| (format!("last{index}"), scalar(last[index]))))
 }
 
-/// Builds a case like that of [`permuted_carries`], but with states, whose traces show the result of each step.
+/// Builds a case like that of [`permuted_carries`], but with states instead of carries. The traces of the states show
+/// the result of each step.
 fn permuted_states(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();

@@ -1,5 +1,5 @@
-//! Functions with custom derivative rules, and derivatives that are applied several times. Some rules deliberately do
-//! not compute true derivatives, so the results show whether the rules are used.
+//! Functions with custom derivative rules, and derivatives from `linearize` that are applied to several vectors. Some
+//! rules deliberately do not compute true derivatives, so the results show whether the rules are used.
 
 use funcify::prelude::*;
 use funcify::{checkpoint, custom_jvp, custom_vjp, linearize};
@@ -51,7 +51,7 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 10., 100.])),
             ("out_1_1", row([0f32, 2., -2.])),
         ]),
-        // Forward mode transposes a rule for reverse mode, including its `reverse` op. The rule multiplies the
+        // Forward mode transposes a reverse-mode rule, including the rule's `reverse` op. The rule multiplies the
         // cotangent by the matrix [[0, 2], [3, 0]].
         case_on("rule_transposed", [("x: f32[2]", row([5f32, 7.]))])
             .runs(|[x]| {
@@ -66,8 +66,8 @@ pub(super) fn cases() -> Cases {
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
-        // By their rules, the derivatives of x^2 and x^3 are 10 x and 10 x^3. The second derivatives are 10 and 100
-        // x^3, because the second differentiation applies the rule of x^3 again.
+        // By their rules, the derivatives of x^2 and x^3 are 10 x and 10 x^3. The second derivative of x^2 is 10. The
+        // second derivative of x^3 is 100 x^3, because the second differentiation applies the rule again.
         case_on("rule_of_second_order", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);
@@ -90,8 +90,8 @@ pub(super) fn cases() -> Cases {
                 .map(|(name, value)| (name, scalar(value))),
             ),
         // The body of a loop calls a function with a rule, and the loop is differentiated in forward and reverse mode.
-        // The function doubles c, but its derivative by the rule is 3. The value is ((2 * 1 + 1) * 2 + 2) * 2 + 3. The
-        // tangent is ((3 + 1) * 3 + 2) * 3 + 3.
+        // The function doubles its argument, but its rule uses 3 as the derivative. The value is ((2 * 1 + 1) * 2 + 2)
+        // * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
         case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
@@ -104,7 +104,7 @@ pub(super) fn cases() -> Cases {
                 ("out_0_1_1", row([9f32, 3., 1.])),
                 ("out_1", scalar(45f32)),
             ]),
-        // A function with a rule is called in a `cond` whose lanes take different branches, and in a checkpoint.
+        // A function with a rule is called in a `checkpoint`, and in a `cond` whose lanes take different branches.
         case_on("rule_in_a_choice_and_a_checkpoint", [("xs: f32[B]", row([-1f32, 2., 3.]))])
             .runs(|[xs]| {
                 let tripled = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent * 3.0);
@@ -121,8 +121,8 @@ pub(super) fn cases() -> Cases {
                 (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
             })
             .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
-        // All lanes share the weight w, so its gradient is the sum of the lanes' gradients, each of which is 3 x by the
-        // rule.
+        // All lanes share the weight w, so its gradient is the sum of the lanes' gradients. By the rule, the gradient
+        // of a lane is 3 x.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
             let dot = |x: Value, w: Value| {

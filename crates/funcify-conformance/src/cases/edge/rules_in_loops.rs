@@ -1,5 +1,5 @@
-//! Higher-order derivatives of functions with custom rules that are applied in loops and branches. They must equal the
-//! derivatives of the same functions applied without a loop, for any checkpoint policy.
+//! Higher-order derivatives of functions with custom rules, applied in loops and branches. With every checkpoint
+//! policy, the derivatives must equal those of the same functions applied without a loop.
 //!
 //! The rules do not compute true derivatives, so the results show that, as in JAX, a second differentiation of a
 //! `custom_vjp` differentiates the ops of `forward` instead of applying the rule again.
@@ -109,8 +109,8 @@ fn derivative_case<const N: usize>(
     case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
-/// Builds a case that differentiates the loss y^2, where y = x^4 is [`square`] applied twice. By the rule, its gradient
-/// is 2 y * 3 * 3 = 18 x^4. Higher derivatives are the true derivatives of 18 x^4.
+/// Builds a case that differentiates the loss y^2, where y = x^4 is [`square`] applied twice. By the rule, the gradient
+/// of the loss is 2 y * 3 * 3 = 18 x^4. Higher derivatives are the true derivatives of 18 x^4.
 fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -122,9 +122,9 @@ fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     derivative_case(&format!("rule_twice_in_{way}"), is_dynamic, program, 2.0, [288., 576., 576., 576., 864., 864.])
 }
 
-/// Builds a case that differentiates the loss y^2, where y = x^4 is [`clip`] applied twice. By the rule, its gradient
-/// is 2 y = 2 x^4, limited to 10. At x = 1, the gradient is below the limit. At x = 2, it is limited, so the second
-/// derivative is 0.
+/// Builds a case that differentiates the loss y^2, where y = x^4 is [`clip`] applied twice. By the rule, the gradient
+/// of the loss is 2 y = 2 x^4, limited to 10. At x = 1, the gradient is below the limit. At x = 2, it is limited, so
+/// the second derivative is 0.
 fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -167,7 +167,7 @@ fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
 }
 
 /// Builds a case that differentiates the square of x * x, where an associative scan computes x * x. The rule of the
-/// product returns three times the cotangent for both factors, so the gradient is 2 x^2 (3 + 3) = 12 x^2.
+/// product returns three times the cotangent for each factor, so the gradient is 2 x^2 (3 + 3) = 12 x^2.
 fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -199,7 +199,7 @@ fn lanes() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Builds a case for a function with a custom rule and two arguments. The tangents of both arguments contribute to the
+/// Builds a case for a function of two arguments with a custom rule. The tangents of both arguments contribute to the
 /// tangent of the result.
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
@@ -236,8 +236,8 @@ fn of_two_arguments() -> OneCase {
 /// product.
 fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
-    // The loss of a row is x^4. With the rule, its gradient is 6 x^2, and its second derivative is 12 x. Without the
-    // rule, they are 4 x^3 and 12 x^2.
+    // The loss of a row is x^4. With the rule, the gradient of this loss is 6 x^2, and its second derivative is 12 x.
+    // Without the rule, the gradient is 4 x^3, and the second derivative is 12 x^2.
     case_on("rule_of_some_rows", [("xs: f32[T]", row([2f32, -1.]))])
         .runs(|[xs]| {
             let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);
@@ -246,8 +246,8 @@ fn rows() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Builds a case with a loop of four states, whose loss uses only the last of them. The input x reaches that state
-/// after several steps, through a chain of the other states.
+/// Builds a case with a loop that has four states. The loss uses only the last state, which the input x reaches after
+/// several steps, through the other states.
 fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -264,7 +264,7 @@ fn behind_other_states(is_dynamic: bool) -> OneCase {
         let second = |x: Value| grad(x, |x| grad(x, loss));
         vec![grad(x, loss), second(x), hvp(x, x.ones_like(), loss), grad(x, second)]
     };
-    // The loss is y^2 with y = x^2. By the rule, its gradient is 2 y * 3 = 6 x^2.
+    // The loss is y^2 with y = x^2. By the rule, the gradient of the loss is 2 y * 3 = 6 x^2.
     let name = if is_dynamic { "rule_behind_other_states_in_while" } else { "rule_behind_other_states_in_scan" };
     derivative_case(name, is_dynamic, program, 2.0, [24., 24., 24., 12.])
 }

@@ -2,8 +2,8 @@
 //! loops with an early exit, and nested loops.
 //!
 //! Both the batched gradient and the gradient of the batched program must equal the gradients of the lanes, computed
-//! one at a time. Expected values come from the reference evaluator on single lanes, or are literals if there is a
-//! simple formula.
+//! one at a time. The expected values are computed by the reference evaluator, one lane at a time. Where a simple
+//! formula exists, they are literals.
 
 use funcify::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::lanes::{arguments, evaluate_lanes_one_by_one};
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // The lanes compute x^16, x^8 and x^2.
+        // The three lanes compute x^16, x^8 and x^2.
         {
             let one = Graph::build("power", |g| while_loop(g.input("x", "f32[]"), |c| c.lt(100.0), |c| c * c));
             case_of(
@@ -92,8 +92,8 @@ pub(super) fn cases() -> Cases {
 type ProgramFn = fn(&Builder) -> Value;
 type Lane = Vec<HostTensor>;
 
-/// Returns programs for one lane, each with its name, the names of its differentiated inputs, and the arguments of each
-/// lane. Integer arguments are trip counts.
+/// Returns single-lane programs. Each has a name, the names of the inputs with respect to which it is differentiated,
+/// and the arguments of each lane. Integer arguments are trip counts.
 fn programs() -> Vec<(&'static str, ProgramFn, &'static [&'static str], Vec<Lane>)> {
     let floats = |lanes: &[f32]| lanes.iter().map(|x| vec![scalar(*x)]).collect::<Vec<Lane>>();
     let counted = |counts: &[i64]| {
@@ -301,8 +301,8 @@ fn counted_down(g: &Builder) -> Value {
     rows[0]
 }
 
-/// Parses a program and applies it to `inputs`. Reverse loops with initial rows need this, because no function builds
-/// them.
+/// Parses a program and applies it to `inputs`. Reverse loops with initial rows are written as text, because no
+/// function builds them.
 fn apply_text(text: &str, inputs: &[Value]) -> Vec<Value> {
     match Graph::parse(text) {
         Ok(graph) => graph.apply(inputs),
@@ -316,8 +316,8 @@ fn counted_in_a_loop(g: &Builder) -> Value {
     scan(x, counts, |y, count| (fori_loop(0, n + count, y, |_, z| (z * x).cos() + z), ())).0
 }
 
-/// Reduces the ys and the trace of a loop by sums, a maximum and a dot product, and broadcasts a value along their
-/// rows.
+/// Reduces the ys and the trace of a loop to a number, with sums, a maximum and a dot product. One of the sums contains
+/// a value that is broadcast to the shape of the ys.
 fn rows_of_a_counted_loop(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let mut loop_ = Recurrence::new();

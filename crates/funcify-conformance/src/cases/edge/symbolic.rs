@@ -71,8 +71,8 @@ fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, 
         .gives([("last", last), ("sums", sums)])
 }
 
-/// Builds a case with a loop that reads a sequence, updates a mit-sot with the initial rows 1 and 1 and a mit-mot with
-/// T + 1 rows, and returns ys.
+/// Builds a case with a loop that reads a sequence, updates a mit-sot (with the initial rows 1 and 1) and a mit-mot
+/// (with T + 1 rows), and returns ys.
 fn every_kind(sizes: &str, xs: HostTensor, trace: HostTensor, rows: HostTensor, ys: HostTensor) -> OneCase {
     let steps = xs.shape()[0];
     case(format!("symbolic_kinds_{sizes}"), symbolic_kinds)

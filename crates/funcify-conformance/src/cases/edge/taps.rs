@@ -54,8 +54,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("older", row([1f32, 2., 3.])), ("old", row([2f32, 3., 4.])), ("now", row([3f32, 4., 5.]))]),
-        // A state with more initial rows than the taps need uses only the first ones. The surplus rows are NaN, so
-        // reading them would change the results. This case does not check the gradient.
+        // If a state has more initial rows than its taps need, only the first ones are used. The surplus rows are NaN,
+        // so reading them would change the results. This case does not check the gradient.
         case_on("surplus_initial_rows", [("init: f32[4]", row([1f32, 2., f32::NAN, f32::NAN]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -102,8 +102,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), row([1f32, 2., 3.])])
         .gives([("reverse", scalar(17f32)), ("backwards", scalar(17f32))]),
-        // The body returns the state's oldest row as the y, and writes a new row. The y must be the row's value before
-        // the write.
+        // The body returns the state's oldest row as the y, and writes a new row. The y must be the value of the oldest
+        // row before the write.
         case_on("echo_of_the_oldest_tap", [("init: f32[2]", row([1f32, 2.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();

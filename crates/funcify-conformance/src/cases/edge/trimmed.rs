@@ -61,7 +61,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Applies a scan that computes a cumulative sum over T steps and returns the rows of the sum that `returned` selects.
+/// Applies a scan that computes a cumulative sum over T steps, and returns the rows of the trace that `returned`
+/// selects.
 fn last_rows_of_sum(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
     let body = Graph::build("step", |g| g.input("x", "f32[]") + g.input("old", "f32[]"));
     let (reads, writes) = if reverse { (vec![1], vec![0]) } else { (vec![0], vec![1]) };

@@ -8,7 +8,7 @@ use crate::cases::recurrences::driven;
 
 pub(super) fn cases() -> Cases {
     all([
-        // Differentiates the last three steps of a loop that computes x[t-2] * x[t], and exits once x[t] exceeds 6.
+        // Differentiates the last three steps of a loop that computes x[t-2] * x[t] and exits once x[t] exceeds 6.
         case("truncated_until", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 let mut loop_ = Recurrence::new();
@@ -23,8 +23,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // Runs five steps of p = p/2 + a^2, and differentiates the last two. The gradient is 2 a for the last step, and
-        // a for the step before it.
+        // Runs five steps of p = p/2 + a^2, and differentiates the last two. The gradient with respect to `a` is 2 a in
+        // the last step, and a in the step before it.
         case("truncated_to_two_of_five_steps", |g| {
             let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
             let options = ScanOptions::new().truncate(2);
@@ -72,9 +72,9 @@ pub(super) fn cases() -> Cases {
         initial_rows("truncated_initial_rows_of_one_step", [1f32], [3., 5.], [1f32]),
         initial_rows("truncated_initial_rows_of_two_steps", [1f32, 2.], [0., 3.], [0f32, 1.]),
         initial_rows("truncated_initial_rows_of_three_steps", [1f32, 2., 3.], [0., 0.], [0f32, 0., 1.]),
-        // Runs three steps of b[t+1] = b[t] * b[t+1], and differentiates only the last one, 24 * 5. Rows that the first
-        // two steps wrote are constants, but a row that no step wrote is still a row of the operand, so it has a
-        // gradient. The result is 2, 6, 24, 120, 9.
+        // Runs three steps of b[t+1] = b[t] * b[t+1], and differentiates only the last step, which computes 24 * 5.
+        // Rows that the first two steps wrote are constants, but a row that no step wrote is still a row of the
+        // operand, so it has a gradient. The result is 2, 6, 24, 120, 9.
         case("truncated_full_buffer", |g| {
             grad(g.input("buffer", "f32[N]"), |buffer| {
                 sweep(Recurrence::new().steps(buffer.dim(0) - 2).truncate(1), buffer, [0, 1], [1], [], |[], [a, b]| {
@@ -93,7 +93,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("out", row([0f32, 0., 4., 8., 4.]))]),
-        // A reverse loop exits after two steps. Only the second step, 10 * 3, is differentiated.
+        // A reverse loop exits after two steps. Only the second step, which computes 10 * 3, is differentiated.
         case("truncated_until_downward", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
             grad((init, xs), |(init, xs)| {
@@ -118,7 +118,7 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives_dynamic([("out", scalar(32f32))]),
-        // Computes a gradient with respect to `xs` for each lane, and the gradient of the sum over the lanes with
+        // Computes a gradient with respect to `xs` for each lane, and the gradient of the lanes' total loss with
         // respect to w. Each lane contributes c1 + w c0 to the second gradient, with c0 = w^2 + x0^2 and c1 = w c0 +
         // x1^2.
         {

@@ -55,8 +55,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([2f32, 3., 2.]), scalar(1f32)])
         .gives_dynamic([("y", scalar(80f32))]),
-        // The second loop runs over the trace of a loop with an early exit, so its trip count is known only after the
-        // first loop has run.
+        // The second loop runs over the trace of the first, which exits early. The trip count of the second loop is
+        // therefore known only after the first loop has run.
         case("until_feeds_a_loop", |g| {
             let (_, (trace, _)) = sums(g, ScanOptions::new().reverse());
             let (_, ys) = scan(g.input("zero", "f32[]"), trace, |sum, x| (sum + x, sum + x));

@@ -1,5 +1,5 @@
-//! Special values: the signs of zeros (visible only through a division), NaN and infinities, and the limits of
-//! functions.
+//! Special values: the signs of zeros (visible only through a division), NaN, infinities, and functions at extreme
+//! arguments.
 
 use funcify::TensorType;
 
@@ -9,7 +9,7 @@ pub(super) fn cases() -> Cases {
     all([
         signs_of_zeros("f32", DType::F32),
         signs_of_zeros("f64", DType::F64),
-        // Each step classifies a number as finite or NaN. The carry counts the finite numbers.
+        // Each step checks if a number is finite and if it is NaN. The carry counts the finite numbers.
         case("predicates_in_a_loop", |g| {
             let xs = g.input("xs", "f32[5]");
             let step = |count: Value, x: Value| {
@@ -48,7 +48,7 @@ pub(super) fn cases() -> Cases {
             ("numbers", row([-1f32, 0.5, 1.5, f32::NAN])),
             ("values", row([0.75f32, 0.75, 1.75, f32::NAN])),
         ]),
-        // Activation functions and `hypot` must not overflow if their result is finite.
+        // Activation functions and `hypot` must not overflow if the true result is finite.
         case("activations_at_their_edges", |g| {
             let (x, y) = (g.input("x", "f32[5]"), g.input("y", "f32[5]"));
             outputs! { gelu: x.gelu(), hypot: x.hypot(y), relu: x.relu(), silu: x.silu(), softplus: x.softplus() }
@@ -72,8 +72,8 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Builds a case that applies odd functions and rounding functions to zeros, and rounding functions to small numbers. A
-/// zero must keep its sign, and so must a number that is rounded to zero.
+/// Builds a case that applies odd functions and rounding functions to zeros, and rounding functions to small numbers.
+/// Zeros, and numbers that are rounded to zero, must keep their signs.
 fn signs_of_zeros(name: &str, dtype: DType) -> OneCase {
     let tensor = |elements: HostTensor| elements.cast(dtype);
     let signs = [f64::NEG_INFINITY, f64::INFINITY];

@@ -144,7 +144,8 @@ fn neighbours() -> Cases {
             "nextafter_at_the_ends",
             &FLOATS,
             largest,
-            // The tolerance does not distinguish 1 from its neighbour, so their difference is compared as well.
+            // The difference between 1 and its neighbour is below the tolerance, so the case also returns this
+            // difference.
             |[x, y]| concat(&[x.nextafter(y), (x.nextafter(y) - x).slice(0, 2..3)], 0),
             |d| {
                 let (_, epsilon, largest) = range(d);
@@ -204,9 +205,10 @@ fn scales() -> Cases {
     ])
 }
 
-/// Builds the cases for derivatives, which are the same as in JAX: 2^-exponent for the fraction of `frexp`, and
-/// 2^exponent for `ldexp`. For `copysign`, the derivative with respect to the magnitude operand is the derivative of
-/// `abs(x)`, multiplied by the new sign, and the derivative with respect to the sign operand is 0.
+/// Builds the cases for the derivatives of `frexp`, `ldexp` and `copysign`, which are the same as in JAX. The
+/// derivative is 2^-exponent for the fraction of `frexp`, and 2^exponent for `ldexp`. For `copysign`, the derivative
+/// with respect to the magnitude operand is the derivative of `abs(x)`, multiplied by the new sign, and the derivative
+/// with respect to the sign operand is 0.
 fn slopes() -> Cases {
     let numbers = |d| [floats(d, [12., -0.75, 0.])];
     let pair = |d| [floats(d, [2., -2., 0.]), floats(d, [-1., -0., -1.])];

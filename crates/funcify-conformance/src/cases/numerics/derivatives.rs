@@ -47,7 +47,7 @@ pub(super) fn cases() -> Cases {
     lines.into_iter().map(|((name, by, dtype), points)| case(name, &by, dtype, &points)).collect()
 }
 
-/// Builds a case that computes a derivative at these points in forward and reverse mode.
+/// Builds a case that computes a derivative at `points` in forward and reverse mode.
 fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     let letters: String = by.iter().map(|operand| if *operand == 0 { 'x' } else { 'y' }).collect();
     let of = function(name).ok_or_else(|| format!("`{name}` is not in the table of functions"))?;
@@ -69,7 +69,7 @@ fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     });
     let graph = graph.map_err(|error| format!("case `{name}`: {error}"))?;
     let values = HostTensor::from_fn(dtype, &[points.len()], |at| Scalar::Float(points[at[0]].1));
-    // A derivative consists of several ops, so the tolerance allows for several roundings.
+    // A derivative is computed by several ops, so the tolerance allows for several roundings.
     let (rtol, atol) = reference_tolerance(dtype, 1e-3);
     let outputs = graph.outputs().iter().map(|output| ExpectedOutput {
         name: output.name.clone(),

@@ -109,7 +109,7 @@ fn extremes_of_zeros() -> Cases {
     // 0.
     const HOST: [DType; 1] = [DType::F64];
     let pair = |d| [floats(d, [-0., 0., -0., 0.]), floats(d, [0., -0., -0., 0.])];
-    // A tensor with more elements than a SIMD register. All of them are zeros of the same sign, except for one near the
+    // A tensor that does not fit in a SIMD register. All of them are zeros of the same sign, except for one near the
     // end, which has the other sign.
     let lone = |d, zero: f64| [HostTensor::from_fn(d, &[37], |i| Scalar::Float(if i[0] == 35 { -zero } else { zero }))];
     let turns = |d| [floats(d, [-0., 0., -0.])];

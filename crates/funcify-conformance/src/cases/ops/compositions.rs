@@ -69,7 +69,7 @@ fn floats() -> Cases {
     })
 }
 
-/// Builds the cases for products of integer tensors, which may wrap.
+/// Builds the cases for products of integer tensors. The elements of the results may wrap.
 fn integers() -> Cases {
     let inputs =
         |dtype| [cycle_values(dtype, &[2, 3, 4], 0), cycle_values(dtype, &[3, 5, 2], 2), cycle_values(dtype, &[4], 6)];

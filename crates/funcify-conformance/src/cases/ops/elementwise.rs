@@ -22,8 +22,8 @@ pub(super) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// Functions of floats without special points near integers. They are not tested on the additional operands near
-/// integers.
+/// Functions of floats that are not tested on the additional operands near integers, because they have no special
+/// points there.
 const PLAIN: [Unary; 11] = {
     use Unary::*;
     [Exp, Expm1, Log, Log1p, Tanh, Sigmoid, Sin, Cos, Sqrt, Rsqrt, Recip]
@@ -72,7 +72,7 @@ fn polygamma() -> Cases {
     })
 }
 
-/// Returns uses of a unary op, which apply it to every special value and to tensors of every shape in [`SHAPES`].
+/// Returns uses that apply a unary op to every special value and to tensors of every shape in [`SHAPES`].
 fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
     let mut uses = vec![OpUse::new(op, [cycle_values(dtype, &[values(dtype).len()], 0)])];
     for shape in SHAPES {
@@ -99,8 +99,7 @@ fn neighbours() -> Cases {
     on_dtypes("nextafter", &FLOATS, 0.0, |dtype| two_operands(NextAfter, dtype))
 }
 
-/// Returns uses of a binary op, which apply it to every pair of special values and to tensors of every shape in
-/// [`SHAPES`].
+/// Returns uses that apply a binary op to every pair of special values and to tensors of every shape in [`SHAPES`].
 fn two_operands<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<OpUse> {
     let mut uses = vec![OpUse::new(op, pairs(dtype))];
     for shape in SHAPES {
@@ -118,8 +117,8 @@ fn select() -> Cases {
     })
 }
 
-/// Builds a case for each pair of dtypes. Operands include numbers that the target dtype cannot represent, and
-/// midpoints between two numbers that it can represent.
+/// Builds a case that casts numbers for each pair of dtypes. Operands include numbers that the target dtype cannot
+/// represent, and midpoints between two numbers that it can represent.
 fn casts() -> Cases {
     let exact = [2049, 4097, 16_777_217, 65_505, (1 << 24) + 1, (1 << 53) + 1].map(Scalar::Int);
     let far = [300.7, -1.5, 1e10, -1e10, 1e20, -1e20, 65_519.0, 65_520.0, 1e-8].map(Scalar::Float);
@@ -139,8 +138,8 @@ fn casts() -> Cases {
     Ok(cases)
 }
 
-/// Builds a case for each pair of dtypes with the same bit width. Operands include bit patterns of every kind of
-/// float.
+/// Builds a case that casts bit patterns for each pair of dtypes with the same bit width. Operands include bit patterns
+/// of every kind of float.
 fn bitcasts() -> Cases {
     const PATTERNS: [i64; 9] =
         [0, 1, -1, 0x7f80_0000, 0x7fc0_1234, 0x0040_0000, 0x3fc0_0000_0000_0000, 0x7ff8_0000_0000_0567, 0xffff];

@@ -6,7 +6,7 @@ use funcify::ops::{DynamicSlice, DynamicUpdate, Gather, Scatter, ScatterMode, Ta
 use super::values::{INTEGERS, NUMBERS, cycle_values, index, indices, small};
 use super::*;
 
-/// Indices for an axis of size 3. Integers that an index type cannot represent wrap, such as -1 in unsigned types.
+/// Indices for an axis of size 3. Integers that an index type cannot represent, such as -1 in unsigned types, wrap.
 const POSITIONS: [i64; 10] = [2, 0, 255, 1, 1, -1, i64::MAX, i64::MIN, 7, 1];
 
 /// The operands of `gather` and `scatter`: an axis, the operand's shape, and the number of indices along the axis.

@@ -1,8 +1,8 @@
 //! Category `op`: every op on every element type of its domain, compared with the reference evaluator.
 //!
-//! A case, such as `op/tanh_f32`, covers one op on one dtype. It applies the op to many operands, twice each: to
-//! uploaded tensors, and to views of larger tensors with reversed axes. The outputs are named `uploaded_0`, `view_0`,
-//! `uploaded_1` and so on. Casts have a case for each pair of dtypes, such as `op/cast_f32_i64`.
+//! A case, such as `op/tanh_f32`, covers one op on one dtype. It applies the op to many operands, each of them both as
+//! an uploaded tensor and as a view of a larger tensor with reversed axes. The outputs are named `uploaded_0`,
+//! `view_0`, `uploaded_1` and so on. Casts have a case for each pair of dtypes, such as `op/cast_f32_i64`.
 
 mod compositions;
 mod elementwise;
@@ -47,8 +47,8 @@ impl OpUse {
     }
 }
 
-/// Builds the case of an op, named after the op and the dtype. `scale` is the magnitude of intermediate results that
-/// cancel ([`Case::from_reference_scaled`]).
+/// Builds the case of an op, named after the op and the dtype. `scale` is the magnitude of the intermediate results
+/// that cancel ([`Case::from_reference_scaled`]).
 fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[OpUse]) -> OneCase {
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
@@ -97,8 +97,8 @@ fn reversed_backing(operand: &HostTensor) -> HostTensor {
     })
 }
 
-/// Declares an input for the tensor `stored`, which [`reversed_backing`] created. Returns its view of shape `shape`,
-/// whose elements are those of the operand.
+/// Declares an input for the tensor `stored`, which [`reversed_backing`] created from an operand. Returns a view of the
+/// input that has the operand's elements and its shape, `shape`.
 fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> Value {
     let mut view = builder.input(name, stored.ty());
     for (axis, size) in shape.iter().rev().enumerate() {

@@ -109,7 +109,7 @@ fn matmul() -> Cases {
         };
         let mut uses: Vec<OpUse> = shapes.map(|(batch, sizes)| OpUse::new(MatMul, operands(batch, sizes))).into();
         if dtype.is_int() {
-            // With special values as elements, products and sums wrap around.
+            // If the elements are special values, the products and sums of integers wrap.
             uses.push(OpUse::new(MatMul, [cycle_values(dtype, &[3, 21], 0), cycle_values(dtype, &[21, 4], 5)]));
             uses.push(OpUse::new(MatMul, [cycle_values(dtype, &[2, 5, 70], 1), cycle_values(dtype, &[2, 70, 3], 2)]));
         }

@@ -10,7 +10,7 @@ pub(super) const PROGRAMS: Programs = &[
             vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| carry_as_output((c.matmul(w) + x).tanh())));
         outputs! { carry, ys }
     }),
-    // The initial carry has no lanes, but the carry gains lanes in the first step.
+    // The initial carry is not batched, but the first step returns a batched carry.
     &program(&["vmap_scan_unbatched_init"], ["init", "xs", "w"], |[init, xs, w]| {
         let options = VmapOptions::new().in_axes([None, Some(1), Some(0)]);
         let (carry, ys) = vmap_with(options, (init, xs, w), |(init, xs, w)| {

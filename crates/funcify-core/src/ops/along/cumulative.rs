@@ -98,7 +98,7 @@ impl Cumulative {
         results.collect()
     }
 
-    /// Returns the equivalent associative scan for an operand whose axis was moved to the front.
+    /// Returns the equivalent associative scan, whose operand must be `x` with the axis of the op moved to the front.
     fn as_scan(&self, x: Value) -> Result<AssociativeScan, Failed> {
         let row = x.ty().with_shape(x.shape().without(self.axis));
         let params = ["a", "b"].map(|name| (name.to_string(), row.clone()));

@@ -229,7 +229,8 @@ impl Reduce {
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
     }
 
-    /// Divides `whole` by the number of elements that equal the extremum. The quotient is NaN if the extremum is NaN.
+    /// Divides `whole`, a tangent or cotangent, by the number of elements that equal the extremum. The quotient is NaN
+    /// if the extremum is NaN.
     fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
         // The count of an empty reduction is 0. `maximum` avoids a division by zero.
         let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
@@ -247,9 +248,9 @@ impl Reduce {
         y.reshape(ones).broadcast_to(shape)
     }
 
-    /// Computes, for each element, the product of all other elements that are reduced to the same result, from the
-    /// cumulative products before and after the element. This needs no division, so derivatives of every order are
-    /// correct at zeros.
+    /// Computes, for each element, the product of all other elements that are reduced to the same result. Multiplies
+    /// the cumulative products before and after the element instead of dividing by the element, so derivatives of every
+    /// order are correct at zeros.
     fn products_of_others(&self, x: Value) -> Value {
         let shape = x.shape();
         let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));

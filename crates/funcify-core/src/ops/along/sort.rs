@@ -1,4 +1,4 @@
-//! `sort`: sorts along an axis, and returns the original positions of the elements.
+//! `sort`: sorts elements along an axis, and also returns their original positions.
 //!
 //! The sort is stable in both directions: equal elements keep their order (PyTorch's `stable=True`). NaN compares
 //! greater than any number: it is last in ascending order, as in NumPy and JAX, and first in descending order, as in
@@ -14,7 +14,7 @@ use crate::ops::rules::*;
 /// operand's shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Sort {
-    /// The axis to sort.
+    /// The axis along which elements are sorted.
     pub axis: usize,
     /// `true` if the greatest element comes first.
     pub descending: bool,

@@ -132,8 +132,8 @@ impl Attributes {
         dims.iter().map(|dim| axis(dim).ok_or_else(|| format!("`{key}` as a list of axes, not `{dim}`"))).collect()
     }
 
-    /// Removes the optional attribute called `key` with `take`, which is one of the methods above. Returns `None` if
-    /// the attribute is missing.
+    /// Calls `take`, one of the methods above, to remove the optional attribute called `key`. Returns `None` if the
+    /// attribute is missing.
     pub(crate) fn take_if_given<T>(
         &mut self,
         key: &str,
@@ -202,7 +202,7 @@ pub trait OpText {
     fn text_attributes(&self) -> Attributes;
 }
 
-/// The type of a field of an op that the text form prints as an attribute.
+/// A type of op fields that the text form prints as attributes.
 pub(in crate::ops) trait AttributeField: Sized {
     /// Removes the attribute called `key` and converts it to a value of the field's type. On failure, returns a
     /// description of the expected attribute.
@@ -263,9 +263,9 @@ macro_rules! op_key {
     };
 }
 
-/// Implements [`OpText`], `parse` and [`OpKey`](crate::ops::OpKey) for an op whose attributes are its fields. A flag is
-/// written as one of two words. Without braces, the macro implements only [`OpText`], with no attributes. Constants and
-/// ops with bodies use this form, because the printer and the parser handle them separately.
+/// Implements [`OpText`], `parse` and [`OpKey`](crate::ops::OpKey) for an op whose attributes are its fields. The text
+/// form writes a flag as one of two words. If the braces are omitted, the macro implements only [`OpText`], with no
+/// attributes. Constants and ops with bodies use this form, because the printer and the parser handle them separately.
 macro_rules! op_text {
     ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
         $crate::ops::op_key!($name => $op);

@@ -35,8 +35,8 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Returns the number of steps for operands of these types, or `None` if the op is not a loop.
     fn steps(&self, operands: &[&TensorType]) -> Option<StepCount>;
 
-    /// Returns `true` if the batching rule is valid for ragged lanes, that is, lanes of different sizes. `types` are
-    /// the types of one lane.
+    /// Returns `true` if the batching rule is valid for ragged lanes, that is, lanes of different sizes. `types`
+    /// contains the types of the op's operands and results in one lane.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
     /// Adds the op to a forward pass, and saves residuals for the backward pass. `wrt` marks the operands for which the
@@ -65,7 +65,7 @@ pub(crate) trait Prunable {
 pub(crate) struct OwnSizes<'a> {
     /// A dimension that the op uses, such as the number of steps of a loop, with a description for error messages.
     pub(crate) dim: Option<(&'static str, &'a Dim)>,
-    /// The symbol that the op binds to the value of an operand before its bodies run. The bodies can use it.
+    /// The symbol that the op binds to the value of an operand before its bodies run. The bodies can use this symbol.
     pub(crate) bound_before: Option<&'a Symbol>,
     /// The symbol that the op binds only after it has run, so its bodies cannot use it.
     pub(crate) bound_after: Option<&'a Symbol>,
@@ -204,7 +204,7 @@ impl Op {
     }
 }
 
-/// Replaces the leading bodies in `old` with those in `new`, and returns all bodies.
+/// Replaces the leading bodies in `old` with the bodies in `new`, and returns all bodies.
 pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))

@@ -27,11 +27,10 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Returns the attributes in the order in which the text form prints them.
     fn attributes(&self) -> Attributes;
 
-    /// Applies the batching rule: adds the ops that compute this op for `size` lanes at once to the open graph, and
-    /// returns their results. The rule adds ops through [`apply`](crate::apply) and the methods of [`Value`]. At least
-    /// one operand has lanes. The rule of an elementwise op can call
-    /// [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the guarantees that hold for every
-    /// rule.
+    /// Applies the batching rule: adds ops to the open graph that compute this op for `size` lanes at once, and returns
+    /// their results. The rule adds ops through [`apply`](crate::apply) and the methods of [`Value`]. At least one
+    /// operand has lanes. The rule of an elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise).
+    /// [`OpRules`] describes the guarantees that hold for every rule.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// Applies the forward-mode rule: adds the op and the tangents of its results to the open graph, like
@@ -41,7 +40,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Applies the reverse-mode rule: adds the ops that compute the cotangents of the operands to the open graph, like
+    /// Applies the reverse-mode rule: adds ops to the open graph that compute the cotangents of the operands, like
     /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse-mode rule. A program that
     /// needs the missing rule is rejected.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
@@ -72,8 +71,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Expresses the op in terms of other ops: adds them to the open graph and returns their results. The results must
     /// have the types that [`infer`](CustomOp::infer) returns. Returns `None` if the op has no composition.
     ///
-    /// A backend that compiles whole loops or programs compiles the composition, so the surrounding loop can be
-    /// compiled as a whole. A program that runs op by op calls the backend's kernel for the op, or falls back to the
+    /// A backend that compiles whole loops or programs compiles the composition, so it can also compile loops that
+    /// contain the op. A program that runs op by op calls the backend's kernel for the op, or falls back to the
     /// composition if the backend has no such kernel.
     ///
     /// The composition may contain other custom ops, loops, and functions with derivative rules. Derivatives and

@@ -30,7 +30,7 @@ type Make = fn(&mut Form, &Reading<'_>) -> Result<(Op, Vec<ValueId>)>;
 pub(crate) enum Bodies {
     /// Blocks with these names, in this order.
     Named(&'static [&'static str]),
-    /// Any number of blocks, named by a word and an index: `case 0`, `case 1`.
+    /// Any number of blocks, each named by a word and an index, such as `case 0` and `case 1`.
     Numbered(&'static str),
     /// A single body, written directly in the braces of the op.
     Inline {
@@ -97,18 +97,18 @@ pub(crate) struct Form {
     /// The operands written after the name.
     pub(crate) operands: Vec<ValueId>,
     pub(crate) attributes: Attributes,
-    /// For each printed result, `k` if the op returns only the last `k` rows in the order of the loop, or `None` if it
-    /// returns all rows. A missing entry means `None`.
+    /// For each printed result, `k` if the op returns only the last `k` rows in step order, or `None` if it returns all
+    /// rows. A missing entry means `None`.
     pub(crate) last: Vec<Option<usize>>,
     pub(crate) bodies: Vec<FormBody>,
 }
 
 /// A body: `NAME (params) with captured { lines, equations, writes, unwritten results }`.
 pub(crate) struct FormBody {
-    /// The graph of the body. The parser gives the graph of an inline body no outputs.
+    /// The graph of the body. For an inline body, the parser creates a graph without outputs.
     pub(crate) graph: Arc<Graph>,
-    /// The number of parameters in parentheses. The parameters declared by the lines and the captured values follow
-    /// them.
+    /// The number of parameters in parentheses. The parameters that the lines declare follow these, and the captured
+    /// values come last.
     pub(crate) params: usize,
     /// The lines that declare parameters. Only an inline body has lines.
     pub(crate) lines: Vec<Line>,
@@ -161,7 +161,7 @@ impl Line {
     }
 }
 
-/// A value that each step writes to a result of the op: `%ys[t] = %0`.
+/// A value that each step writes to a result of the op, such as `%ys[t] = %0`.
 pub(crate) struct Write {
     pub(crate) result: usize,
     pub(crate) site: Site,
@@ -174,7 +174,7 @@ pub(crate) struct Binder {
     pub(crate) name: String,
     pub(crate) site: Site,
     pub(crate) ty: TensorType,
-    /// `k` if the op returns only the last `k` rows in the order of the loop, or `None` if it returns all rows.
+    /// `k` if the op returns only the last `k` rows in step order, or `None` if it returns all rows.
     pub(crate) last: Option<usize>,
 }
 
@@ -287,7 +287,7 @@ mod tests {
         },
     };
 
-    /// The spelling of a test op with an inline body, whose parameters have roles.
+    /// The spelling of a test op with an inline body and three kinds of parameter lines.
     const SWEEP: Spelling = Spelling {
         name: "sweep",
         example: "sweep {steps=T} {",

@@ -37,8 +37,8 @@ pub(crate) fn check_names<T>(
 }
 
 /// Checks the type of a leaf, and records an error in the open graph if it differs from `expected`. The last parameter
-/// holds the texts of the suggested fix: the value to cast, the advice for a wrong shape, and the advice if both dtype
-/// and shape are wrong.
+/// holds three texts for the suggested fix: the value to cast, the advice for a wrong shape, and the advice if both
+/// dtype and shape are wrong.
 pub(crate) fn check_type(
     at: &Place,
     component: &str,

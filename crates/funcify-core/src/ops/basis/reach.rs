@@ -50,8 +50,8 @@ impl Guess {
     }
 
     /// Calls `trace` repeatedly, until `trace` finds exactly the flags that it received. Returns these flags and the
-    /// traced result. `trace` receives the current flags as its first parameter, and records the flags that it finds in
-    /// its second.
+    /// traced result. `trace` receives the current flags as its first argument, and records the flags that it finds in
+    /// its second argument.
     pub(crate) fn confirm<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
@@ -155,7 +155,7 @@ impl CotangentReach {
 /// An op that has bodies, and propagates lanes and derivatives through them. The methods store the reached values of
 /// each body in `bodies`, and reuse them in the next call.
 pub(crate) trait Connected {
-    /// Returns which results the lanes or tangents of the marked operands reach.
+    /// Returns which results have lanes or tangents if the marked operands have them.
     fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
 
     /// Returns which operands have cotangents if the marked results have them.
@@ -223,8 +223,8 @@ impl While {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
-            // If the condition differs between lanes, the batching rule stops the gradients of the body's float inputs
-            // in finished lanes, so these inputs get lanes.
+            // If the condition differs between lanes, the batching rule applies `stop_gradient` to the body's float
+            // inputs, but only in the finished lanes. These inputs therefore have lanes.
             let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
             let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();

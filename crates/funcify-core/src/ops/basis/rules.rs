@@ -1,4 +1,4 @@
-//! The imports and macros that op rules share: `use crate::ops::rules::*`.
+//! The imports and macros that op rules share. Modules of ops get them with `use crate::ops::rules::*`.
 
 pub(in crate::ops) use smallvec::smallvec;
 
@@ -47,7 +47,8 @@ macro_rules! linear_jvp {
     };
 }
 
-/// Defines the batching, forward-mode and reverse-mode rules of an op that implements each of them in its own module.
+/// Defines the batching, forward-mode and reverse-mode rules of an op. They call the functions `batch`, `jvp` and `vjp`
+/// of the given modules.
 macro_rules! rules_of_modules {
     ($batch:ident, $jvp:ident, $vjp:ident) => {
         fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -1,4 +1,4 @@
-//! Helpers for the tests of ops. A test specifies an op in its text form, the operands, and the expected result.
+//! Helpers for the tests of ops. A test specifies the text form of an op, its operands, and the expected result.
 
 use crate::error::Site;
 use crate::graph::{Graph, failing, tracer};
@@ -82,7 +82,7 @@ pub(crate) fn rejects(text: &str, types: &[&str], message: &str) {
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 
-/// Checks that the type rule accepts these operands, but that evaluation fails with an error that contains `message`.
+/// Checks that the type rule accepts these operands, but evaluation fails with an error that contains `message`.
 pub(crate) fn fails(text: &str, inputs: &[HostTensor], message: &str) {
     let op = parse(text);
     let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();

@@ -1,4 +1,4 @@
-//! The batching rule of the associative scan, which batches `combine`. Axis 0 of a leaf holds its rows, so the lanes
+//! The batching rule of the associative scan. The rule batches `combine`. Axis 0 of a leaf holds its rows, so the lanes
 //! are along axis 1.
 //!
 //! A leaf has lanes if its operand has lanes, or if `combine` adds them: see [`reach`](crate::ops::reach).

@@ -38,7 +38,7 @@ impl AssociativeScanOptions {
     }
 
     /// Sets the axis along which the elements of each leaf are combined. A negative axis counts from the end. The
-    /// results have their elements along the same axis.
+    /// elements of the results are along the same axis.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self

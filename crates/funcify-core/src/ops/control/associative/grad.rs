@@ -68,7 +68,7 @@ pub(super) fn vjp(
     sequential::vjp(op, context, cotangents, &order, reached)
 }
 
-/// The order in which the scan combines the elements.
+/// The order in which the scan combines the elements, as tensors with one entry per row.
 pub(super) struct Order {
     /// The row index of each element's predecessor in the order of the scan. The entry of the first element is its own
     /// index.

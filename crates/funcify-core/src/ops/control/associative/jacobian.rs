@@ -1,9 +1,9 @@
 //! Transposed Jacobians of an elementwise `combine`. For each pair of leaves, the Jacobian is diagonal, so one number
-//! per element of the leaf represents it. For most pairs of leaves, all of these numbers are zero.
+//! per element of a leaf represents it. Often, all of these numbers are zero.
 //!
 //! A transposed Jacobian maps cotangents of the leaves of `combine`'s result to cotangents of the leaves of its first
-//! parameter. Applying several transposed Jacobians in sequence is equivalent to applying their product, with the
-//! factors in the order of application.
+//! parameter. Applying several transposed Jacobians in sequence is equivalent to applying their product. Products are
+//! written in the order of application.
 
 use super::*;
 
@@ -19,7 +19,7 @@ pub(super) enum Factor<C> {
     Of(C),
 }
 
-/// A factor that is stored as a tensor, with one number per element of the leaf.
+/// A factor that is stored as a tensor, with one number per element of the leaf that receives the cotangent.
 #[derive(Clone, Copy)]
 pub(super) struct Coefficient {
     pub(super) number: Value,
@@ -100,8 +100,8 @@ pub(super) fn compose<C: Copy>(
     first.iter().map(|row| (0..next.len()).map(|column| entry(row, column)).collect()).collect()
 }
 
-/// Composes two matrices of coefficients with [`compose`]. A product stops the elements that either coefficient stops,
-/// and a sum stops those that both stop. `likes` are values with the types of the leaves.
+/// Composes two matrices of coefficients with [`compose`]. A product stops the cotangent at each element where either
+/// coefficient stops it, and a sum only where both do. `likes` are values with the types of the leaves.
 pub(super) fn compose_coefficients(
     first: &Matrix<Coefficient>,
     next: &Matrix<Coefficient>,
@@ -121,7 +121,7 @@ pub(super) fn compose_coefficients(
 }
 
 /// Generalises the kinds of factors until they are closed under products: the product of two matrices with factors of
-/// these kinds has factors of these kinds again.
+/// these kinds also has factors of these kinds.
 pub(super) fn closed_under_products(kinds: Matrix<()>) -> Matrix<()> {
     fixpoint(kinds, |kinds| {
         let twice = compose(kinds, kinds, |(), ()| (), |_, _, _| ());
@@ -143,7 +143,7 @@ mod tests {
         let triangle = vec![vec![One, OF], vec![Zero, One]];
         assert_eq!(closed_under_products(triangle.clone()), triangle);
         assert_eq!(closed_under_products(vec![vec![One, Zero], vec![Zero, OF]]), [[One, Zero], [Zero, OF]]);
-        // Two paths with factor one add up to a coefficient.
+        // The sum of two paths with factor one is a coefficient.
         assert_eq!(closed_under_products(vec![vec![One, One], vec![Zero, One]]), [[One, OF], [Zero, One]]);
         // The path from leaf 0 to leaf 2 passes through leaf 1, so it appears only in a product of two matrices.
         let chain = vec![vec![Zero, OF, Zero], vec![Zero, Zero, OF], vec![Zero, Zero, Zero]];

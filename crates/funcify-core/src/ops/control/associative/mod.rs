@@ -7,12 +7,12 @@
 //! - **associative-c2** the rows of a leaf, the two parameters of `combine` for that leaf, and its result for that leaf
 //!   all have the same type.
 //! - **associative-c3** `combine` is associative. This is not checked. The order of the combinations is unspecified, so
-//!   the result is unspecified if `combine` is not associative. For floats, the last digits always depend on the order,
-//!   because of rounding.
+//!   the result is unspecified if `combine` is not associative. For floats, the last bits of the result depend on the
+//!   order even if `combine` is associative in exact arithmetic, because of rounding.
 //!
-//! Operands, in order: the leaves, whose rows are the elements; the values that `combine` captures. Parameters of
-//! `combine`: the leaves of the first element, the leaves of the second element, the captured values. Results: for each
-//! leaf, a tensor of the leaf's type.
+//! Operands, in order: the leaves, whose rows are the elements, and the values that `combine` captures. Parameters of
+//! `combine`: the leaves of the first element, the leaves of the second element, and the captured values. Results: for
+//! each leaf, a tensor of the leaf's type.
 //!
 //! No backend has a lowering rule for the op. `AssociativeScan::sweeps` batches `combine` into two programs that
 //! combine many pairs at once, and the runtime runs these programs in an odd-even recursion. For n elements, this takes

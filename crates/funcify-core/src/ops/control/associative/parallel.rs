@@ -2,7 +2,7 @@
 //!
 //! Let `dy[t]` be the cotangent of `y[t]` from outside the scan, `g[t]` the total cotangent of `y[t]`, and `J[t]` the
 //! transposed Jacobian of `combine(y[t-1], x[t])` with respect to `y[t-1]`. Then `g[t] = dy[t] + J[t+1] g[t+1]`. This
-//! affine recurrence is an associative scan of pairs, in the opposite direction: `(J, g)` followed by `(K, h)` is `(K
+//! affine recurrence is an associative scan over pairs, in the opposite direction: `(J, g)` followed by `(K, h)` is `(K
 //! J, h + K g)`. If each number in `y[t]` depends only on the numbers in `y[t-1]` at the same position of their leaves,
 //! then `J` has one number per position for each pair of leaves ([`jacobian`](super::jacobian)). In this case, the rule
 //!
@@ -11,9 +11,10 @@
 //! 3. computes all `g[t]` with an associative scan, which is itself differentiable;
 //! 4. pulls the `g[t]` back to obtain the cotangents of the elements and, after summation, of the captured values.
 //!
-//! As in the loop of [`sequential`](super::sequential), the first element of the scan is not combined. Unlike that
-//! loop, the rule multiplies the Jacobians of many elements before it applies them to a cotangent. Like the products of
-//! the forward pass, these products may overflow or underflow in cases where the loop does not.
+//! As in the loop of [`sequential`](super::sequential), the cotangent of the first element of the scan is its `g[t]`,
+//! because no combination computes the first result. Unlike that loop, the rule multiplies the Jacobians of many
+//! elements before it applies them to a cotangent. These products may overflow or underflow in cases where the loop
+//! does not.
 
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
@@ -126,7 +127,7 @@ fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -
     Some(chooses)
 }
 
-/// Traces `combine` for all rows at once. `inputs` holds the accumulated elements that precede the rows, the rows
+/// Traces `combine` for all rows at once. `inputs` holds the accumulated element that precedes each row, the rows
 /// themselves, and the captured values that have lanes.
 fn trace_over_all_rows(
     op: &AssociativeScan,

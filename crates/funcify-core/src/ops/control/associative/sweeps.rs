@@ -11,7 +11,7 @@ use crate::graph::tracer::{self, input};
 use crate::value::concat;
 use crate::vmap::inline;
 
-/// The two programs with which an associative scan processes pairs of adjacent elements.
+/// The two programs that an associative scan runs on pairs of adjacent elements.
 #[doc(hidden)]
 pub struct Sweeps {
     /// The symbol for the number of pairs.

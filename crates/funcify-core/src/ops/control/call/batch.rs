@@ -1,4 +1,5 @@
-//! The batching rule of the call. It batches each graph of the call, so the batched function keeps its derivative rule.
+//! The batching rule of the call. The rule batches each graph of the call, so the batched function keeps a derivative
+//! rule.
 //!
 //! A result has lanes if the function or the rule returns it with lanes. An argument without lanes has a single
 //! cotangent: the sum of the cotangents of all lanes. `backward` must run on each lane's cotangents before they are
@@ -40,7 +41,7 @@ struct Lanes<'a> {
     operands: &'a [Batched],
     /// Marks the results that get lanes.
     results: Vec<bool>,
-    /// Marks the results for which tracing returned a value with lanes.
+    /// Marks the results that tracing found to need lanes.
     found: Vec<bool>,
 }
 

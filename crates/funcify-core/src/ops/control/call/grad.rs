@@ -1,6 +1,6 @@
 //! The derivatives of the call, computed by its rule.
 //!
-//! A rule for one mode also serves the other mode, which transposes the rule by differentiating it in reverse mode. The
+//! A rule for one mode also serves the other mode: the rule is transposed by differentiating it in reverse mode. The
 //! rule must therefore be linear in the tangents or cotangents that it receives (call-c5). JAX also transposes a
 //! `custom_jvp`, but rejects a `custom_vjp` in forward mode.
 //!
@@ -25,7 +25,7 @@ impl Call {
     }
 }
 
-/// Returns the residuals in `record`, which `forward` returned.
+/// Returns the residuals that `forward` returned and `record` holds, or an error if `record` holds none.
 fn residuals(record: &Record) -> Result<&[Value], Failed> {
     if let Record::Residuals(residuals) = record { Ok(residuals) } else { Err(no_record("custom_vjp")) }
 }

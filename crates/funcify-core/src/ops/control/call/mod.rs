@@ -10,13 +10,14 @@
 //!   rather than returned as zeros, because the rule does not define them.
 //! - **call-c5** `backward` is linear in the cotangents if forward mode uses it, and `tangent` is linear in the
 //!   tangents if reverse mode uses it. A mode that requires a linear rule rejects a rule that is not linear.
-//! - **call-c6** no result or residual has a size that is known only after a loop in the function has run.
+//! - **call-c6** no result or residual has a size that is bound in the graph that computes it, such as the number of
+//!   steps of a loop with an early exit.
 //! - **call-c7** in the graphs of a rule, `itself` calls the function with the same rule. For example, `forward` can
 //!   compute the function's results with `itself`, so that the rule also defines second derivatives. The arguments and
 //!   results of `itself` have the function's types. If a rule uses `itself`, neither the function nor the rule captures
 //!   any values.
 //!
-//! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
+//! Operands, in order: the arguments, the values that the function captures, and the values that each graph of the rule
 //! captures. A value that two graphs capture appears twice among the operands. Results: the results of the function.
 //!
 //! The reference evaluator runs the function. No backend has a lowering rule for the op: `Graph::without_rules`
@@ -60,7 +61,8 @@ pub enum Rule {
         /// arguments.
         tangent: Arc<Graph>,
     },
-    /// The rule of the innermost call whose rule contains this call (call-c7).
+    /// The same rule as that of the innermost enclosing call: this call is a use of `itself` inside the graphs of that
+    /// rule (call-c7).
     Itself,
 }
 
@@ -153,7 +155,8 @@ impl Call {
     }
 }
 
-/// Keeps all operands and results of a call, because its rule covers all results.
+/// Keeps all operands and results of a call, because the parameters and results of the rule's graphs correspond to all
+/// of them.
 impl Prunable for Call {
     fn needed_operands(&self, _: &[bool], _: &mut [Need]) -> Vec<bool> {
         vec![true; self.operands()]

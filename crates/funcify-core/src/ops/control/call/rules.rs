@@ -1,5 +1,5 @@
-//! Inlines calls to functions with derivative rules, once the calls have been differentiated. Also substitutes a call
-//! for `itself` in the call's own rule.
+//! Inlines the calls to functions with derivative rules after differentiation. Also replaces `itself` in the rule of a
+//! call by the call.
 
 use super::*;
 
@@ -34,8 +34,8 @@ impl Graph {
         }))
     }
 
-    /// Returns the calls to `itself` in this graph, which belongs to a rule. Skips calls in the rules of inner calls,
-    /// where `itself` refers to the inner call.
+    /// Returns the calls to `itself` in this graph, which belongs to a rule. Skips uses of `itself` in the rules of
+    /// inner calls, because these refer to the inner calls.
     pub(crate) fn calls_of_itself(&self) -> Vec<Call> {
         let calls = |op: &Op| match op {
             Op::Call(call) if matches!(call.rule, Rule::Itself) => vec![call.clone()],

@@ -30,8 +30,8 @@ impl Call {
         },
     };
 
-    /// The syntax of `itself`, a call that a rule makes to its own function. In nested rules, `itself` refers to the
-    /// function of the innermost rule.
+    /// The syntax of `itself`, a call that a rule makes to the function that the rule belongs to. In nested rules,
+    /// `itself` refers to the function of the innermost rule.
     pub(crate) const ITSELF_SPELLING: Spelling = Spelling {
         name: "itself",
         example: "itself %x",

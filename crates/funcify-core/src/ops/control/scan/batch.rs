@@ -63,8 +63,8 @@ impl Steps {
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
-            // Placing the initial rows after each lane's rows requires the symbol for the number of steps, so an
-            // additional op binds the symbol before the loop.
+            // The operand that holds each lane's own rows followed by the initial rows has a size that depends on the
+            // number of steps. Bind the symbol for this number before the loop, by an additional op.
             operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
         Ok(Steps { count, operand, by_lane: Some(counts) })
@@ -364,7 +364,7 @@ impl Lanes<'_> {
         self.steps.by_lane.map_or_else(shared, Batched::mapped)
     }
 
-    /// Selects the rows of a buffer that the loop returns, and moves each lane's own rows to the front.
+    /// Selects the rows of a buffer that the original loop returns, and moves each lane's own rows to the front.
     fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Result<Batched, Failed> {
         let buffer = &self.scan.buffers[number];
         if buffer.start == Start::Full {

@@ -1,4 +1,4 @@
-//! Checks whether all rows that a loop needs are guaranteed to exist.
+//! Checks whether the types, or known sizes, guarantee that all rows that a loop needs exist.
 
 use super::*;
 use crate::graph::KnownSizes;

@@ -16,10 +16,10 @@ use std::fmt;
 /// residuals, by the same rules, when the backward pass runs the outer step again. Results of inner loops are never
 /// saved for all outer steps.
 ///
-/// For the executed branch of a `cond` or `switch`, [`SaveDots`](CheckpointPolicy::SaveDots) and
-/// [`SaveAll`](CheckpointPolicy::SaveAll) save the values that they select in the branch. `SaveCostly` acts like
-/// `SaveAll` unless the gradient is computed [step by step](crate::GradOptions::stepwise). With the other policies, the
-/// backward pass runs the branch again.
+/// [`SaveDots`](CheckpointPolicy::SaveDots) and [`SaveAll`](CheckpointPolicy::SaveAll) also save values of the executed
+/// branch of a `cond` or `switch`, by the same criteria as in a loop's body. `SaveCostly` acts like `SaveAll` unless
+/// the gradient is computed [step by step](crate::GradOptions::stepwise). With the other policies, the backward pass
+/// recomputes the branch from its captured values.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -42,9 +42,10 @@ pub enum CheckpointPolicy {
     /// Saves the states, and the results of matrix products and convolutions.
     SaveDots,
     /// Saves the states before and after each step, and values that are expensive to recompute. These are the values
-    /// that the backward pass reads and that depend on a convolution, or on a matrix product whose number of terms is
-    /// 32 or more, or symbolic. Other values are recomputed, because in compiled loops recomputing them is cheaper than
-    /// writing them to memory and reading them back. The plug-ins that compile loops request this policy.
+    /// that the backward pass reads and that depend on a convolution, or on a matrix product with at least 32 terms per
+    /// element, or with a symbolic number of terms. Other values are recomputed, because in compiled loops recomputing
+    /// them is cheaper than writing them to memory and reading them back. The plug-ins that compile loops request this
+    /// policy.
     SaveCostly,
     /// Saves the states, and all values that the backward pass reads. The backward pass then recomputes as little as
     /// possible.
@@ -61,9 +62,9 @@ pub enum CheckpointPolicy {
     Segments(usize),
     /// Saves states at several levels of nested segments, the longest segments first. For example, `[256, 32]` saves
     /// the state before every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps.
-    /// Each additional level runs every step once more. With `l` levels, the number of saved states for `n` steps can
-    /// be as low as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic in
-    /// `n`.
+    /// Each additional level runs every step one more time. With `l` levels, the number of saved states for `n` steps
+    /// can be as low as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic
+    /// in `n`.
     Levels(Vec<usize>),
     /// Chooses the policy for each loop: `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. Among
     /// the policies that save at most this many bytes for the loop, chooses the one that recomputes the least. If none

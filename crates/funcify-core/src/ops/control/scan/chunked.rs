@@ -32,7 +32,7 @@ impl MapOptions {
     }
 
     /// Processes the rows in chunks of `rows` rows. This is faster than processing one row at a time, and needs less
-    /// memory than processing all rows at once. The results do not change.
+    /// memory than processing all rows at once. The chunk size does not change the results.
     pub fn chunk(mut self, rows: usize) -> Self {
         self.chunk = Some(rows);
         self
@@ -145,8 +145,8 @@ fn known_chunks(
     })
 }
 
-/// Runs a loop over the chunks, whose number is computed at run time. Indices past the last row are clamped to the last
-/// row.
+/// Runs a loop over the chunks. The program computes the number of chunks at run time. In an incomplete last chunk,
+/// indices past the last row are clamped to the last row.
 fn counted_chunks(
     at: &Place,
     of_loop: ScanOptions,

@@ -28,8 +28,8 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         buffers.push(rows.collect());
     }
     let results = scan.results();
-    // Without an early exit, memory for all rows is reserved in advance. Otherwise, each step reserves memory for its
-    // own rows.
+    // Without an early exit, reserve memory for all rows in advance. Otherwise, each step reserves memory for its own
+    // rows.
     let new_rows = |index: usize| scan.body.output_type(results.buffers[index].start);
     if scan.until.is_none() {
         for index in (0..buffers.len()).filter(|index| scan.buffers[*index].start != Start::Full) {

@@ -56,8 +56,8 @@ impl Bound {
 /// the range is empty, returns `init`.
 ///
 /// The bounds are dimensions, or integer scalars of the same type. If both are dimensions, `i` is an i64, and it is an
-/// error at run time if `upper` is less than `lower`. If `upper` is known not to exceed `lower` when the loop is built,
-/// the range counts as empty instead. If a bound is a scalar, `i` has the type of that scalar.
+/// error at run time if `upper` is less than `lower`. If, when the loop is built, `upper` is already known not to
+/// exceed `lower`, the range counts as empty instead. If a bound is a scalar, `i` has the type of that scalar.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

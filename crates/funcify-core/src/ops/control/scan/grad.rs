@@ -13,18 +13,19 @@
 //! through the step. The cotangents of the forward loop's buffers, sequences, carries and invariants are stored as
 //! follows:
 //!
-//! - A buffer becomes a full buffer G with the same rows. Initially, G is the cotangent of the final buffer. A backward
-//!   step reads `G[t+k]`, the cotangents of the rows written in step `t`, for k in `writes`. It then sets `G[t+k] := (k
-//!   in writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for each k in `reads` or `writes`. Here, `d(read k)` is
-//!   the cotangent of the row that the forward step read at offset k. The first term is 0 for rows that the forward
-//!   step wrote, because overwritten rows do not contribute to later results. For a growing buffer, only the cotangents
-//!   of its initial rows are used after the loop, so the backward step does not write the zeros. In PyTensor's reversed
-//!   coordinates, the backward buffer of a sit-sot has reads (0, 1) and writes (1), exactly as in PyTensor's `L_op`.
-//! - A buffer that no step reads becomes a sequence, which holds the cotangent of its trace.
-//! - A sequence with one tap becomes a nit-sot, whose trace is padded with zeros. A sequence with several taps becomes
-//!   a full buffer that accumulates sums.
-//! - A carry becomes a carry, and an invariant becomes a carry that accumulates its cotangents. Values that are not
-//!   floats have no cotangents.
+//! - The cotangent of a buffer is stored in a full buffer G with the same rows. Initially, G is the cotangent of the
+//!   final buffer. A backward step reads `G[t+k]`, the cotangents of the rows written in step `t`, for k in `writes`.
+//!   It then sets `G[t+k] := (k in writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for each k in `reads` or
+//!   `writes`. Here, `d(read k)` is the cotangent of the row that the forward step read at offset k. The first term is
+//!   0 for rows that the forward step wrote, because later results do not depend on the contents that the step
+//!   overwrote. For a growing buffer, only the cotangents of its initial rows are used after the loop, so the backward
+//!   step does not write the zeros. In PyTensor's reversed coordinates, the backward buffer of a sit-sot has reads (0,
+//!   1) and writes (1), exactly as in PyTensor's `L_op`.
+//! - If no step reads a buffer, the cotangent of its trace is a sequence of the backward loop instead.
+//! - The cotangent of a sequence with one tap is a nit-sot, whose trace is padded with zeros. The cotangent of a
+//!   sequence with several taps is a full buffer that accumulates the contributions of all taps.
+//! - The cotangent of a carry is a carry. The cotangent of an invariant is a carry that accumulates the contributions
+//!   of all steps. Values that are not floats have no cotangents.
 //!
 //! If the forward loop has an early exit, the backward loop covers only the steps that ran. With gradient truncation,
 //! the backward loop covers only the last steps of the forward loop: see [`span`](super::span). Row 0 of the backward
@@ -154,7 +155,7 @@ impl Draft {
     }
 }
 
-/// Flags that mark the cotangents that a backward step computes.
+/// A record of the cotangents that a backward step computes.
 #[derive(Default)]
 struct Found {
     buffers: Vec<bool>,
@@ -383,7 +384,8 @@ impl<'a> Backward<'a> {
         rows - &self.span.first - &self.span.steps - offset
     }
 
-    /// Traces a backward step. Returns the rows written to each buffer, followed by the next carries.
+    /// Traces a backward step. Returns the rows written to each buffer, followed by the next carries. Records in
+    /// `found` which cotangents the step computes.
     fn step(&self, rows: &StepReads, plan: &BackwardLayout, found: &mut Found) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, layout) = (self.scan, self.scan.params());
         let at = |row: &BackwardRead| match row {

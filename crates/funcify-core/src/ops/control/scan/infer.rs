@@ -81,7 +81,8 @@ fn check_body_arity(scan: &Scan, at: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Checks that an operand for the number of steps is an integer scalar, and that the number is not negative (scan-c6).
+/// Checks that the operand for the number of steps, if there is one, is an integer scalar that binds a symbol. Also
+/// checks that the number of steps is not known to be negative (scan-c6).
 fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<()> {
     if let Some(ty) = operand {
         if !ty.dtype.is_int() || ty.rank() != 0 {
@@ -99,8 +100,8 @@ fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<
     Ok(())
 }
 
-/// Checks that the `until` result is a boolean scalar, and that the number of steps does not contain the symbol that
-/// `until` binds (scan-c6).
+/// Checks that the `until` result is a boolean scalar, and that the maximum number of steps does not depend on the
+/// symbol that `until` binds (scan-c6).
 fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     let (Some(symbol), Some(result)) = (&scan.until, result) else { return Ok(()) };
     let ty = scan.body.output_type(result);
@@ -178,7 +179,7 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
     Ok(())
 }
 
-/// Checks scan-c7, and returns how many of the buffer's rows the loop returns.
+/// Checks scan-c7 for a buffer with `rows` rows, and returns how many of them the loop returns.
 pub(super) fn returned_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
     let Returned::Last(count) = buffer.returned else {
         return Ok(rows);

@@ -25,20 +25,20 @@
 //!   a symbol to the number of steps that ran. This symbol can be used only after the loop. Growing buffers have only
 //!   the rows of the steps that ran, in row order: a loop in ascending order omits the rows after them, and a loop in
 //!   descending order omits the rows before them. A full buffer keeps all its rows.
-//! - **scan-c7** each buffer states which of its rows are returned: all, or the last `k` in the order of the loop.
-//!   Trimming a trace changes this attribute, and leaves the rest of the graph unchanged. A loop that ends with fewer
-//!   than `k` rows is an error, like a slice past the end of a trace, because the type promises `k` rows.
+//! - **scan-c7** each buffer states which of its rows the loop returns: all, or the last `k` in the order of the loop.
+//!   Trimming a trace changes only this attribute. If the buffer has fewer than `k` rows after the loop, this is an
+//!   error, like a slice past the end of a trace, because the type promises `k` rows.
 //! - **scan-c8** with gradient truncation `k`, reverse mode treats everything before the last `k` executed steps as
 //!   constant. Values and forward-mode tangents do not change.
 //!
 //! The offsets of a buffer are its taps minus the smallest of these taps. The offsets of a sequence are its taps minus
-//! the smallest of 0 and these taps. Offsets are therefore never negative. The names sit-sot, mit-sot, ... appear only
+//! the minimum of 0 and these taps. Offsets are therefore never negative. Names such as sit-sot and mit-sot appear only
 //! in builders, in the text form and in errors. A single code path handles all kinds of buffers.
 //!
 //! Operands, in order: the number of steps, if it is an operand; the sequences; the initial rows of the buffers that
-//! have any; the initial carries; the invariants. Parameters of the body: the rows read from each sequence, the rows
-//! read from each buffer, the carries, the invariants. Results of the body: the rows written to each buffer, the next
-//! carries, the `until` flag. Results of the loop: the buffers, the final carries.
+//! have any; the initial carries; and the invariants. Parameters of the body: the rows read from each sequence, the
+//! rows read from each buffer, the carries, and the invariants. Results of the body: the rows written to each buffer,
+//! the next carries, and the `until` flag, if there is one. Results of the loop: the buffers and the final carries.
 
 mod batch;
 mod bodied;
@@ -345,7 +345,7 @@ impl Scan {
     }
 
     /// Checks that every tensor has enough rows for `steps` steps (scan-c3), and that every trace has at least as many
-    /// rows as the loop returns (scan-c7). `rows(operand)` is the number of rows of an operand.
+    /// rows as the loop returns (scan-c7). `rows(index)` is the number of rows of the operand at `index`.
     pub fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
         let operands = self.operands();
         let steps = Dim::from(steps);

@@ -80,7 +80,7 @@ impl Costs {
         Costs { steps: scan.truncate.map_or(steps, |last| steps.min(last)), state, between }
     }
 
-    /// Returns the maximum number of bytes that the values saved by a policy occupy at any time.
+    /// Returns an upper bound on the number of bytes that the values saved by a policy occupy at any time.
     fn kept_bytes(&self, scan: &Scan, policy: &CheckpointPolicy) -> usize {
         let values = saved_values(&scan.body, scan.params().carries.end, policy);
         let values: usize =
@@ -98,7 +98,7 @@ fn assumed_bytes(ty: &TensorType) -> usize {
     ty.shape.dims().iter().map(assumed_size).fold(ty.dtype.size(), usize::saturating_mul)
 }
 
-/// Returns the value of a dimension in which each symbol has the size [`ASSUMED_SIZE`].
+/// Evaluates a dimension, with [`ASSUMED_SIZE`] for each symbol.
 fn assumed_size(dim: &Dim) -> usize {
     let mut sizes = Sizes::new();
     dim.symbols().into_iter().for_each(|symbol| sizes.set(symbol, ASSUMED_SIZE));

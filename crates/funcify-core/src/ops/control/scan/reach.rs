@@ -1,5 +1,6 @@
 //! Predicts which states of a loop (buffers, then carries) have lanes, tangents or cotangents, by following the paths
-//! through its body. Also converts flags between the operands, the states, and the body's parameters and results.
+//! through its body. Also converts flags of the operands, of the states, and of the body's parameters and results into
+//! each other.
 
 use super::*;
 use crate::fixpoint::or_flags;
@@ -92,7 +93,7 @@ impl Scan {
     }
 
     /// Returns which operands have cotangents if the results marked in `of_results` have them, and which buffers and
-    /// carries have cotangents in any step.
+    /// carries have cotangents in at least one step.
     pub(in crate::ops) fn states_pulled(
         &self,
         of_results: &[bool],

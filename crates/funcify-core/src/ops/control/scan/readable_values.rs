@@ -12,7 +12,7 @@ use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
 /// Selects the candidates that the backward loop may read from traces in addition to the `saved` values.
 pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {
-    // Removing a candidate means that more values are recomputed, which may rule out other candidates.
+    // If a candidate is removed, more values are recomputed, and other candidates may have to be removed too.
     loop {
         let given = [&candidates, saved].concat();
         let count = candidates.len();

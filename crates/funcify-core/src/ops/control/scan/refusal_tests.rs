@@ -56,7 +56,7 @@ fn c5_a_row_is_written_once() {
     says(&refused(&text(&["t", "t"])), &["a tap is listed once"]);
 }
 
-/// A loop that has an early exit and returns its last two rows.
+/// The text of a function with a loop that has an early exit and returns its last two rows.
 const LAST: &str = "fn @f(%xs: f32[T]) {
   %ys: f32[2] last 2 = scan @s {steps=T, until=$1} {
     seq %x: f32[] = %xs[t]

@@ -15,7 +15,8 @@ use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 /// is recomputed, because recomputing it costs no more than writing it to memory and reading it back.
 const COSTLY_PRODUCT_TERMS: i64 = 32;
 
-/// The residuals that a loop saves for the backward pass. `T` is a value, or the index of a result of the loop.
+/// The residuals that a loop saves for the backward pass. `T` is `Value`, or `usize` for the index of a result of the
+/// loop.
 #[derive(Debug)]
 pub(crate) struct LoopRecord<T = Value> {
     /// All rows of each buffer.
@@ -87,8 +88,8 @@ impl Stacked<'_> {
     }
 }
 
-/// Returns the loop of the forward pass and the record of its residuals. The forward loop returns all rows of all
-/// buffers, and has an additional result for each residual.
+/// Returns the loop of the forward pass and the record of its residuals. This loop returns all rows of the original
+/// buffers, and has an additional result for each value that it saves.
 fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();

@@ -47,8 +47,8 @@ impl Scan {
     }
 }
 
-/// Returns `true` if the types prove that all rows that the steps read or write exist. This cannot be checked at run
-/// time, because the rows are sliced for the segments before the loop runs.
+/// Returns `true` if the types prove that all rows that the steps read or write exist. The check at run time would be
+/// too late, because the rows are sliced for the segments before the loop runs.
 fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     let places = scan.operands();
     let has = |operand: usize, reach: usize| {
@@ -89,7 +89,7 @@ struct State {
     carries: Vec<Value>,
 }
 
-/// A range of steps, used to slice the rows of these steps from tensors that have rows for all steps.
+/// A range of consecutive steps. Their rows can be sliced from a tensor that has rows for all steps.
 #[derive(Clone)]
 struct StepRange {
     first: Dim,
@@ -130,7 +130,8 @@ impl Segments<'_> {
             state = last;
         }
         let ends = |number: usize| match (scan.buffers[number].start, places.buffers[number]) {
-            // In a full buffer, the last shared rows and the rows that no step reads or writes are complete too.
+            // Two more ranges of a full buffer are complete: the rows in the state after the last step, and the rows
+            // that no step reads or writes.
             (Start::Full, Some(operand)) => {
                 let touched = scan.steps.clone() + scan.buffers[number].reach();
                 let rows = operands[operand].dim(0);
@@ -310,8 +311,8 @@ impl Segments<'_> {
                 next.push(None);
                 continue;
             }
-            // The shared rows come last in the order of the loop. A growing buffer starts with its initial rows, which
-            // the previous steps have already completed.
+            // The rows that are shared with the next steps come last in the order of the loop. A growing buffer starts
+            // with its initial rows, which the previous steps have already completed.
             let part = |start: Dim, limit: Dim| slice_rows(*rows, start, limit);
             let rest = count.clone() - shared;
             let is_growing = matches!(buffer.start, Start::Given(_));

@@ -1,4 +1,4 @@
-//! The steps that the backward loop covers: all steps that ran or, with gradient truncation, the last of them
+//! The steps that the backward loop covers: all steps that ran or, with gradient truncation, only the last ones
 //! (scan-c8).
 //!
 //! Everything that earlier steps computed is constant. Rows of sequences that only earlier steps read therefore have a
@@ -85,8 +85,8 @@ pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Undoes [`rows_from`] for cotangents: prepends to `tail` the first `first` rows of `head`, or `first` zero rows if
-/// `head` is `None`.
+/// Reverses [`rows_from`] for cotangents: prepends `first` rows to `tail`. These are the leading rows of `head`, or
+/// zeros if `head` is `None`.
 pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {
         return tail;

@@ -73,8 +73,8 @@ impl Printable for Scan {
     }
 }
 
-/// Returns the shift that is subtracted from a buffer's offsets to print them as taps. With this shift, the written row
-/// of a growing buffer prints as `t`.
+/// Returns the shift that is subtracted from a buffer's offsets to print them as taps. With this shift, the row that a
+/// step writes to a growing buffer is printed as `t`.
 fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
@@ -229,7 +229,7 @@ impl Scan {
     }
 
     /// Adds the offsets of the written rows to the buffers. Returns the body's results with their names: the rows
-    /// written to each buffer, the next carries, the `until` flag.
+    /// written to each buffer, the next carries, and the `until` flag, if there is one.
     fn read_writes(&mut self, body: &FormBody, reading: &Reading<'_>) -> Result<Vec<(String, ValueId)>> {
         let mut outputs = Vec::new();
         for (index, binder) in reading.results.iter().enumerate() {

@@ -44,7 +44,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
     for (number, (branch, places)) in branches {
         let mask = is_selected(index, number, switch.branches.len());
         let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
-        // Each branch gets fresh symbols, because ops after the switch may bind the same symbols as the branch.
+        // Give each inlined branch fresh symbols, because ops after the switch may bind the same symbols as the branch.
         let results = inline_where(Some(mask), &branch.with_fresh_symbols(), size, &inputs)?;
         chosen = Some(match chosen {
             None => results,

@@ -99,7 +99,7 @@ impl Traced {
     }
 
     /// Checks that the results of a branch have the structure and the types of the first branch's results (switch-c2).
-    /// The error names the leaf that differs.
+    /// The error names the leaf that differs. For the first branch, records its results instead.
     fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
         if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;

@@ -219,8 +219,8 @@ impl Recurrence {
         self.mit_sot(init, [-1])
     }
 
-    /// Adds a state whose earlier values are read through negative taps. If the smallest tap is `-m`, row `j` of `init`
-    /// serves as the value of step `j - m`. All rows of `init` after the first `m` are ignored.
+    /// Adds a state whose earlier values each step reads through negative taps. If the smallest tap is `-m`, row `j` of
+    /// `init` serves as the value of step `j - m`. All rows of `init` after the first `m` are ignored.
     #[track_caller]
     pub fn mit_sot<const N: usize>(&mut self, init: Value, taps: [i64; N]) -> State<N> {
         let name = format!("state {}", self.buffers.len());
@@ -435,7 +435,8 @@ impl Recurrence {
         Steps::Dim(smallest)
     }
 
-    /// Returns the names and types of the body's parameters: the rows of sequences, the rows of buffers, the carries.
+    /// Returns the names and types of the body's parameters: the rows of sequences, the rows of buffers, and the
+    /// carries.
     fn params(&self) -> Vec<(String, TensorType)> {
         let tapped = self.sequences.iter().chain(&self.buffers).enumerate();
         let rows = tapped.flat_map(|(index, tapped)| {

@@ -1,4 +1,4 @@
-//! The body of a recurrence: the handles, the step that reads and writes through them, and the results of the loop.
+//! The handles of a recurrence, the step that reads and writes through them, and the results of the loop.
 
 use super::{Recurrence, Tapped};
 use crate::graph::emit_value;
@@ -71,8 +71,8 @@ impl Step<'_> {
     /// The rows that the last step writes are kept. Traces have only the rows of the steps that ran, and full buffers
     /// keep all their rows.
     ///
-    /// The number of steps that ran is known only after the loop. As a dimension, it is the number of rows of the
-    /// traces; [`Outcome::steps`] returns it as a value. Slicing more rows from a trace than it has is an error:
+    /// The number of steps that ran is known only after the loop. This number is the number of rows of the traces as a
+    /// dimension, and [`Outcome::steps`] returns it as a value. Slicing more rows from a trace than it has is an error:
     /// `trace.slice(0, -5..)` returns exactly five rows, and never includes an initial row.
     ///
     /// ```

@@ -68,8 +68,8 @@ fn merge_ratios(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     earlier
 }
 
-/// Prints the rows whose ratios are worse than in the baseline by more than the noise. Returns `true` if there are
-/// none.
+/// Prints the rows whose ratios are worse than in the baseline by more than the noise. Returns `true` if there are no
+/// such rows.
 pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     let path = path(root);
     let earlier = read(&path)?;

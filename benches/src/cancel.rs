@@ -105,7 +105,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
 struct Table<'a> {
     /// The delays before cancellation, in milliseconds.
     after: &'a [u64],
-    /// If given, limits the run to rows whose program or backend name contains this text.
+    /// The filter, if any: only rows whose program or backend name contains this text are measured.
     only: Option<&'a str>,
     /// `true` if every call returned in time.
     is_met: bool,

@@ -1,8 +1,7 @@
 //! Examples of funcify on every backend: `cargo xtask examples [NAME ..] [--backend NAME] [--quick] [--compare]`.
 //!
-//! Each example prints its results, and fails if its claims do not hold. [`graphs`] contains small programs for any
-//! backend. [`models`] contains models that are trained in Candle and in Burn, with funcify's loop in place of the
-//! framework's own.
+//! Each example prints its results and checks them. [`graphs`] contains small programs for any backend. [`models`]
+//! contains models that are trained in Candle and in Burn, with funcify's loop in place of the framework's own.
 
 mod burn;
 mod candle;
@@ -30,7 +29,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 #[derive(Parser)]
 #[command(name = "cargo xtask examples", about = "Runs examples of funcify on every backend")]
 struct Arguments {
-    /// The names of the examples to run. By default, all of them run.
+    /// The names of the examples to run. By default, all examples run.
     names: Vec<String>,
     /// The backends to use: reference, candle, burn-flex, burn-ndarray or burn-wgpu. By default, all available ones are
     /// used.
@@ -91,13 +90,13 @@ const EXAMPLES: &[Example] = &[
     ),
 ];
 
-/// A framework that trains models, with its device.
+/// A framework that trains models, and the device on which it trains them.
 pub(crate) enum Framework {
     Candle(candle_core::Device),
     Burn(::burn::tensor::Device),
 }
 
-/// The settings of a model example, and the comparisons that it has measured.
+/// The settings for running a model example, and the comparisons measured so far.
 pub(crate) struct Run {
     framework: Framework,
     quick: bool,
@@ -127,8 +126,8 @@ impl Run {
 }
 
 fn main() -> ExitCode {
-    // This thread needs a large stack: for a handwritten loop, the depth of the recorded graph grows with the sequence,
-    // and Candle frees that graph recursively.
+    // This thread needs a large stack: for a handwritten loop, the depth of the recorded graph grows with the length of
+    // the sequence, and Candle frees that graph recursively.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| examples(&Arguments::parse()));
     match all.map(|thread| thread.join()) {
         Ok(Ok(Ok(true))) => ExitCode::SUCCESS,
@@ -214,7 +213,7 @@ fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor
     }
 }
 
-/// Returns the framework of a backend, or `None` if it cannot train models.
+/// Returns the framework of a backend, or `None` if the backend cannot train models.
 fn framework(backend: &str) -> Result<Option<Framework>> {
     let burn = match backend {
         "candle" => return Ok(Some(Framework::Candle(candle_core::Device::Cpu))),

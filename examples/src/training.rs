@@ -107,8 +107,8 @@ pub(crate) fn train<T: Training>(
     Ok(Some((plugin, losses)))
 }
 
-/// The median time and median peak memory of computing a loss and its gradients with each of the two loops. Steps with
-/// the two loops alternate. The preparation of batches and the optimizer's updates are not measured.
+/// The median time and median peak memory of computing a loss and its gradients with each of the two loops. The
+/// measurement alternates between the loops. It excludes the preparation of batches and the optimizer's updates.
 pub(crate) struct Comparison {
     plugin: Cost,
     own: Cost,

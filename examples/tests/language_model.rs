@@ -1,4 +1,5 @@
-//! Tests the language model as users run it, in processes that train, resume and serve.
+//! Tests the program `language_model` as users run it: in processes that train a model, resume training, and serve the
+//! model.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ fn it_resumes_exactly() {
     }
 }
 
-/// Checks that training reduces the loss and plots it, and that serving two lines at once gives the same answers as
-/// serving each line alone, and as `generate`.
+/// Checks that training reduces and plots the loss. Also checks that serving two lines at once gives the same answers
+/// as serving each line alone, and as the command `generate`.
 #[test]
 fn it_is_trained_and_served() {
     for framework in ["candle", "burn"] {

@@ -8,7 +8,7 @@ use std::sync::Once;
 use funcify_conformance::mutants::{probe, set_up};
 use libfuzzer_sys::fuzz_target;
 
-/// The stack size of the thread that parses texts, which is the default for Rust threads.
+/// The stack size of the thread that parses texts. This is the default stack size of Rust threads.
 const STACK: usize = 2 << 20;
 
 static SET_UP: Once = Once::new();

@@ -36,7 +36,7 @@ pub fn sequence(steps: usize) -> Vec<f32> {
 /// A function that maps the weights to the loss and its gradient, computed with the `backward` of a framework.
 pub type Step = Arc<dyn Fn(&[f32]) -> (f32, Vec<f32>) + Send + Sync>;
 
-/// Returns the name of each device, with a [`Step`] on this device, whose loop runs `steps` steps.
+/// Returns the name of each device, with a [`Step`] that runs the loop on this device for `steps` steps.
 pub fn subjects(steps: usize) -> Vec<(&'static str, Step)> {
     vec![
         ("candle", candle(steps)),

@@ -1,5 +1,5 @@
-//! Traces the cell of a Burn module into a graph, trains it on Burn with `backward()` and on Candle, and checks that
-//! the losses agree.
+//! Traces the cell of a Burn module into a graph, trains the cell on Burn with `backward()` and on Candle, and checks
+//! that the losses agree.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::nn::{Linear, LinearConfig};

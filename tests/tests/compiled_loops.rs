@@ -96,9 +96,9 @@ fn what_has_no_loop_is_compiled_once() {
     assert_eq!((function.counts().made, function.counts().reused), (1, 3));
 }
 
-/// Builds a greedy decoder of at most `most` tokens. The first token is an input. Each token selects a row of `embed`,
-/// from which the step computes the next token. The token `end` ends the loop. All sizes except the length of the token
-/// buffer are symbolic.
+/// Builds a greedy decoder that generates at most `most` tokens. The first token is an input. Each token selects a row
+/// of `embed`, from which the step computes the next token. The token `end` ends the loop. All sizes except the length
+/// of the token buffer are symbolic.
 fn decoding(most: usize) -> Graph {
     built("decoding", |g| {
         let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];

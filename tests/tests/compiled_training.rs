@@ -63,8 +63,8 @@ fn eight_threads_call_one_function() {
     }
 }
 
-/// Tests inputs that are views of one tensor: a transposed sequence, and weights that are one of its rows. Both are
-/// read in place and must stay unchanged.
+/// Tests inputs that are views of one tensor: a transposed sequence, and weights that are one row of this sequence.
+/// Both are read in place and must stay unchanged.
 #[test]
 fn inputs_may_share_their_memory_and_be_turned() {
     const STEPS: usize = 6;

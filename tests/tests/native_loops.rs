@@ -95,7 +95,7 @@ fn numbers(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Returns the arguments `h`, `xs`, `a` and a mask of a loop with `steps` steps.
+/// Returns the arguments of a loop with `steps` steps: `h`, `xs`, `a` and a mask.
 fn arguments<B: Backend>(backend: &B, steps: usize) -> [B::Tensor; 4] {
     let floats = |shape: &[usize]| backend.upload(&numbers(DType::F32, shape)).unwrap();
     let mask = backend.upload(&numbers(DType::Bool, &[WIDTH])).unwrap();
@@ -124,7 +124,7 @@ fn native_allocations<B: Backend>(backend: &B, build: impl FnOnce([Value; 4]) ->
     allocations_of_100_steps(|steps| arguments(backend, steps), run)
 }
 
-/// Counts the allocations of 100 steps of a handwritten loop. Its step receives the state, the row, `a` and the mask.
+/// Counts the allocations of 100 steps of a handwritten loop. `step` receives the state, the row, `a` and the mask.
 fn handwritten_allocations<L: Library>(
     library: &L,
     is_traced: bool,
@@ -144,8 +144,9 @@ fn handwritten_allocations<L: Library>(
     allocations_of_100_steps(|steps| arguments(library, steps), run)
 }
 
-/// Checks that native loops make as many allocations as handwritten loops, plus `row` per row read and `write` per row
-/// written. These numbers are nonzero if the library allocates to return a tensor's sizes.
+/// Checks that a native loop makes as many allocations as the handwritten loop, plus `row` for each row that it reads
+/// and `write` for each row that it writes. `row` and `write` are nonzero if the library allocates memory to return a
+/// tensor's sizes.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
     let (plain, traced) =

@@ -57,7 +57,8 @@ fn a_partial_backend_passes_or_lacks_something() {
     assert!(["slice", "matmul", "tensors of f32"].iter().all(|need| lacking.contains(*need)), "{lacking:?}");
 }
 
-/// A backend that uses the toy backend's tensors and has only three ops, one of which, `mul`, computes wrong results.
+/// A backend that uses the toy backend's tensors and supports only three ops. Its kernel for `mul` computes wrong
+/// results.
 #[derive(Clone, Copy)]
 struct UnfinishedBackend;
 

@@ -9,7 +9,7 @@ use funcify_conformance::properties::{Tally, check_backend};
 use funcify_burn as _;
 use funcify_candle as _;
 
-/// The 200 seeds of the programs. By default, the suite on the reference backend uses different seeds.
+/// The 200 seeds of the programs. By default, the conformance suite on the reference backend uses different seeds.
 const SEEDS: std::ops::Range<u64> = 1_000_000..1_000_200;
 
 #[test]

@@ -53,7 +53,7 @@ fn streams() -> Graph {
     })
 }
 
-/// Returns the graphs to test: a handwritten network, and layers.
+/// Returns the graphs to test: a handwritten network, and several layers of `funcify::nn`.
 fn graphs() -> Vec<Graph> {
     vec![
         network(),
@@ -114,7 +114,7 @@ fn largest_step_difference<B: Backend>(graph: &Graph, backend: &B, options: Comp
 }
 
 /// Checks that the steps agree with the program on the whole sequence: bit for bit with the option `whole`, and
-/// otherwise up to rounding differences in the tensor library's products and functions.
+/// otherwise up to rounding differences in the tensor library's matrix products and elementwise functions.
 #[test]
 fn steps_have_the_numbers_of_the_sequence() {
     fn check<B: Backend>(backend: &B) {

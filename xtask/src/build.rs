@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{Outcome, check};
 
-/// The features of `funcify-cli`, with the names of the backends that they link.
+/// The features of `funcify-cli`, each with the name of the backend that it links.
 const FEATURES: [(&str, &str); 5] =
     [("candle", "candle"), ("cpu", "cpu"), ("flex", "burn-flex"), ("ndarray", "burn-ndarray"), ("wgpu", "burn-wgpu")];
 
@@ -16,8 +16,8 @@ pub(crate) fn funcify(words: &[String]) -> Outcome {
     program("funcify", if is_all { &[] } else { &chosen }, words)
 }
 
-/// Builds and runs a program. The build resolves features for the whole workspace, as tests do, so that no dependency
-/// is compiled twice. `options` are the build options: `--release` and features.
+/// Builds and runs a program. The build resolves features for the whole workspace, as `cargo test --workspace` does, so
+/// that no dependency is compiled twice. `options` are the build options: `--release` and features.
 pub(crate) fn program(name: &str, options: &[&str], arguments: &[String]) -> Outcome {
     if !check::cargo(&[&["build", "--workspace", "--bin", name], options].concat())? {
         return Ok(false);
@@ -45,8 +45,8 @@ fn features(words: &[String]) -> Vec<&'static str> {
         Some("print" | "bisect") => Vec::new(),
         Some("run") if named.is_empty() => Vec::new(),
         _ if named.is_empty() => all(),
-        // Link all backends if a name is unknown, so that the program can list the known names when it rejects this
-        // one.
+        // Link all backends if a name is unknown, so that the program can list the known names when it rejects the
+        // unknown one.
         _ if named.iter().any(|name| *name != "reference" && FEATURES.iter().all(|(_, backend)| backend != name)) => {
             all()
         }

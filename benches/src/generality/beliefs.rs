@@ -30,8 +30,8 @@ fn stereo_bp(sizes: &Sizes) -> funcify::Result<Graph> {
             let message = ((belief - from_target).unsqueeze(2) + smoothness).min(3);
             message - message.min(2).unsqueeze(2)
         };
-        // `forward` and `backward` move messages to the next and to the previous pixel along an axis. At the border,
-        // incoming messages are zero.
+        // `forward` moves each message to the next pixel along an axis, and `backward` moves it to the previous one. At
+        // the border, incoming messages are zero.
         let forward = |messages: Value, axis: i64| messages.slice(axis, ..-1).pad(axis, 1, 0, 0.0);
         let backward = |messages: Value, axis: i64| messages.slice(axis, 1..).pad(axis, 0, 1, 0.0);
         let start = [full([n, n, l], DType::F32, 0.0); 4];

@@ -77,7 +77,7 @@ fn viterbi_decoder(_: &Sizes) -> funcify::Result<Graph> {
 
 /// The number of bits in each parity check. Each bit takes part in half as many checks.
 const DEGREE: usize = 6;
-/// The factor that compensates for the approximation of min-sum decoding.
+/// The factor that scales the messages from the checks, to compensate for the min-sum approximation.
 const SCALE: f64 = 0.75;
 /// The standard deviation of the channel's noise.
 const DEVIATION: f64 = 0.8;
@@ -102,7 +102,7 @@ fn min_sum(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = ScanOptions::new().length(sizes.get("T"));
     Graph::build("min_sum", |g| {
         let llr = g.input("llr", format!("f32[{b},{}]", 2 * m).as_str());
-        // For each edge between a check and a bit, the index of the bit. The edges are sorted by check.
+        // `bits` holds the index of the bit for each edge between a check and a bit. The edges are sorted by check.
         let bits = g.input("checks", format!("i32[{}]", m * DEGREE).as_str());
         let targets = bits.unsqueeze(0).broadcast_to([b, m * DEGREE]);
         let places = iota(DEGREE, DType::I64);
@@ -111,8 +111,8 @@ fn min_sum(sizes: &Sizes) -> funcify::Result<Graph> {
                 let inputs = (beliefs.take(1, bits) - sent).reshape([b, m, DEGREE]);
                 let signs = select(inputs.lt(0.0), -1.0, 1.0);
                 let magnitudes = inputs.abs();
-                // For each edge, the smallest magnitude among the other edges of its check. For the edge with the
-                // smallest magnitude, this is the second smallest.
+                // For each edge, `others` holds the smallest magnitude among the other edges of its check. For the edge
+                // with the smallest magnitude, this is the second smallest one.
                 let is_smallest = magnitudes.argmin(2).unsqueeze(2).eq(places);
                 let second = select(is_smallest, f64::INFINITY, magnitudes).min(2);
                 let others = select(is_smallest, second.unsqueeze(2), magnitudes.min(2).unsqueeze(2));

@@ -100,8 +100,8 @@ fn smith_waterman(_: &Sizes) -> funcify::Result<Graph> {
             let matched = row.slice(1, ..-1).pad(1, 1, 0, 0.0) + scores.take(0, letter).take_along(1, b);
             let vertical = (row - OPEN).maximum(vertical - EXTEND);
             let row = matched.maximum(vertical).maximum(0);
-            // The score in column j after a horizontal gap: the maximum of `row[k] - OPEN - EXTEND * (j - k - 1)` over
-            // all k before j.
+            // After a horizontal gap, the score in column j is the maximum of `row[k] - OPEN - EXTEND * (j - k - 1)`
+            // over all k before j.
             let reach = (row + columns * EXTEND).cummax(1, false).slice(1, ..-1).pad(1, 1, 0, LOWEST);
             let row = row.maximum(reach - columns * EXTEND + (EXTEND - OPEN));
             ((row, vertical, best.maximum(row.max(1))), ())

@@ -144,8 +144,8 @@ fn quotients_remainders_powers_and_choices_are_exact() {
     check_integers!(i32, Type::I32, pairs!(i32));
     check_integers!(u32, Type::U32, pairs!(u32));
     check_integers!(i64, Type::I64, pairs!(i64));
-    // These i64 quotients are computed in f64. Each dividend is close to the largest multiple of its divisor for which
-    // the f64 quotient is exact.
+    // The engine divides i64 integers in f64 if their magnitudes are below 2^50. The magnitude of each dividend is
+    // close to the largest multiple of the divisor below this limit.
     let mut random = Random(4);
     let small = (0..50_000).map(|_| {
         let y = (random.bits() >> 14) as i64 >> random.below(50);

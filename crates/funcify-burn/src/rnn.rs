@@ -8,8 +8,8 @@ use funcify_core::error::{Place, Result, Site};
 use crate::capture::Scan;
 use crate::plugin::Tensors;
 
-/// Runs the `forward` method of Burn's recurrent modules as one compiled loop: [`Lstm`], [`BiLstm`], [`Gru`],
-/// [`BiGru`], [`Rnn`] and [`BiRnn`].
+/// Runs the `forward` method of Burn's recurrent modules ([`Lstm`], [`BiLstm`], [`Gru`], [`BiGru`], [`Rnn`] and
+/// [`BiRnn`]) as one compiled loop.
 ///
 /// Burn's `forward` records every step on the tape, and the time of its backward pass grows quadratically with the
 /// number of steps. This trait instead records the module's own `forward` for one step, as the body of a loop
@@ -137,8 +137,8 @@ fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
     x.unsqueeze_dim(if batch_first { 1 } else { 0 })
 }
 
-/// Swaps the batch axis and the step axis if `batch_first` is set. This converts a batch-first sequence to a
-/// steps-first one, or back.
+/// Swaps the batch axis and the step axis if `batch_first` is set. The swap converts a batch-first sequence to a
+/// steps-first one, and vice versa.
 fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }
@@ -168,7 +168,7 @@ fn scan_one_way<M: Cell>(
 }
 
 /// Runs the first cell over the sequence from the first step to the last, and the second cell from the last step to the
-/// first. Returns their concatenated outputs and both final states.
+/// first. Returns the concatenated outputs of both cells, and their final states.
 #[track_caller]
 fn scan_both_ways<M: Cell>(
     cells: [&M; 2],

@@ -6,8 +6,8 @@
 use burn::tensor::{DType, Device, FloatDType, IntDType, Tensor};
 use funcify_burn::scan;
 
-/// Checks that a tensor that a body creates without a dtype has the default dtype of the loop's device, even if a loop
-/// on another device was recorded before.
+/// Checks that a tensor created in a body without a dtype has the default dtype of the loop's device, even if a loop on
+/// another device was recorded earlier.
 #[test]
 fn a_body_makes_tensors_of_the_default_dtype() {
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]

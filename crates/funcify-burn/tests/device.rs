@@ -18,8 +18,8 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// Checks that devices with their own memory prefer less depth over less work, because each step of a sequential loop
-/// launches kernels.
+/// Checks that devices with their own memory prefer less depth to less work. On these devices, each step of a
+/// sequential loop launches kernels.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {
@@ -147,7 +147,7 @@ fn traces_of_every_dtype() {
     }
 }
 
-/// Writes 10,000 rows to a buffer, and checks that the buffer is not shared and that the writes are fast. A copy of the
+/// Writes 10,000 rows to a buffer, and checks that the buffer is not shared and that the writes are fast. Copying the
 /// buffer takes 250 microseconds, so 10,000 copies would take more than two seconds. wgpu is not timed, because it runs
 /// its kernels asynchronously.
 #[test]

@@ -56,8 +56,9 @@ fn data(tensor: &HostTensor) -> TensorData {
     TensorData::new(tensor.to_f64_vec(), tensor.shape().to_vec())
 }
 
-/// Compares the outputs and gradients of a layer with those of the reference evaluator. Also checks that two parts of
-/// the sequence, with the state passed from one to the other, yield the same outputs as the whole sequence.
+/// Compares the outputs and gradients of a layer with those of the reference evaluator. Unless the layer has a reverse
+/// direction, also checks that it returns the same outputs if the sequence is split in two, and the second part starts
+/// from the final state of the first.
 fn check<M: Module, S: Tensors + Clone>(
     layer: nn::Layer,
     make: impl Fn(&Device) -> M,
@@ -122,7 +123,7 @@ fn check<M: Module, S: Tensors + Clone>(
     }
 }
 
-/// Runs [`check`] on each module, built with the given options.
+/// Builds each module with the given options, and runs [`check`] on it.
 macro_rules! check_all {
     ($($module:ident: $options:expr;)*) => {$({
         let options = $options;

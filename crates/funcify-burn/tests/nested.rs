@@ -12,7 +12,8 @@ fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tens
     Tensor::from_data(TensorData::new(values(shape.iter().product(), seed), shape), device).require_grad()
 }
 
-/// Compares a function that uses `scan` with a handwritten loop: their results, and the gradients of all arguments.
+/// Compares the result of a function that uses `scan`, and the gradients of its arguments, with those of a handwritten
+/// loop.
 fn check(
     seeds: u32,
     by_scan: impl Fn(&[Tensor<2>], &Device) -> Tensor<2>,
@@ -38,7 +39,7 @@ fn rows(xs: &Tensor<2>) -> Vec<Tensor<1>> {
     xs.clone().iter_dim(0).map(|row| row.squeeze_dim(0)).collect()
 }
 
-/// Checks an inner loop that uses the carry and the row of the outer loop, and whose sequence is a weight of the outer
+/// Checks an inner loop that uses the carry and the row of the outer loop, and iterates over a weight of the outer
 /// loop.
 #[test]
 fn an_inner_loop_uses_what_the_outer_one_has() {
@@ -85,7 +86,8 @@ fn an_inner_loop_uses_what_the_outer_one_has() {
     }
 }
 
-/// Checks three nested loops. The innermost loop has no sequences, and an integer carry in addition to the float carry.
+/// Checks three nested loops. The innermost loop has no sequences, and carries an integer tensor in addition to a float
+/// tensor.
 #[test]
 fn three_loops() {
     check(

@@ -1,5 +1,5 @@
-//! Tests Burn's recurrent modules over whole sequences. Outputs, states and gradients must equal those of the modules'
-//! own `forward`, for every option.
+//! Tests `RnnExt::scan`, which runs Burn's recurrent modules over whole sequences. Outputs, states and gradients must
+//! equal those of the modules' own `forward`, for every option.
 
 mod common;
 
@@ -118,7 +118,7 @@ fn outcome<M: Case>(
     collect.1
 }
 
-/// Returns the largest difference between two tensors, relative to the largest element of the second one.
+/// Returns the largest difference between two tensors, relative to the largest absolute value in `expected`.
 fn distance(found: &TensorData, expected: &TensorData) -> f64 {
     let largest = expected.iter::<f64>().map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
     found.iter::<f64>().zip(expected.iter::<f64>()).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max) / largest
@@ -161,7 +161,7 @@ fn every_option_is_taken() {
     for (bias, batch_first, reverse) in
         flags.iter().flat_map(|a| flags.iter().flat_map(move |b| flags.map(|c| (*a, *b, c))))
     {
-        // Some states exceed the bound of 0.3, so the module clips them.
+        // Some states exceed 0.3, so a module with this bound clips them.
         for (clip, option) in [(None, false), (Some(0.3), true)] {
             let what = format!("bias {bias}, batch first {batch_first}, reverse {reverse}, clip {clip:?}, {option}");
             let lstm = LstmConfig::new(INPUT, HIDDEN, bias).with_batch_first(batch_first).with_reverse(reverse);

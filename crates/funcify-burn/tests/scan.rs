@@ -1,4 +1,4 @@
-//! Tests loops over Burn modules. `scan` must compute the same results as the handwritten loop on Burn's own tape, and
+//! Tests loops over Burn modules. `scan` must compute the same results as a handwritten loop on Burn's own tape, and
 //! the same gradients for the carries, the sequences and every parameter.
 
 mod common;
@@ -100,7 +100,7 @@ fn gradient(tensor: AnyTensor, gradients: &Gradients) -> Option<TensorData> {
     }
 }
 
-/// Compares a loop that `scan` runs with a handwritten loop, on every device, in f32 and f64.
+/// Compares the results and gradients of `scan` with those of a handwritten loop, on every device, in f32 and f64.
 fn check<M: Module, C: Tensors + Clone>(
     module: impl Fn(&Device) -> M,
     init: impl Fn(&Device, DType) -> C,
@@ -309,7 +309,7 @@ fn a_module_is_left_as_it_was() {
             let h = cell.dropout.forward(cell.norm.forward(h * 0.5 + x));
             (h.clone(), h)
         };
-        // Capture cannot record these layers in training mode, so the module is rejected.
+        // Capture cannot record batch normalisation or dropout in training mode, so the module is rejected.
         let h = hidden(&device, DType::F32);
         let error = scan(&cell, h.clone(), xs.clone(), body).unwrap_err();
         assert!(error.to_string().contains("behave differently in training"), "{error}");
@@ -321,7 +321,7 @@ fn a_module_is_left_as_it_was() {
         assert_close(&last.into_data(), &plain.into_data(), 0.0, "in inference");
         assert_eq!(cell.norm.running_mean.value().into_data(), before);
         assert!(cell.norm.running_mean.value().device().is_autodiff());
-        // The module still works on its own device.
+        // Check that the module still works on its own device.
         let y = cell.norm.forward(Tensor::<2>::random([BATCH, WIDTH], Distribution::Default, &device));
         assert_eq!(y.dims(), [BATCH, WIDTH]);
     }
@@ -376,7 +376,7 @@ fn a_loop_that_does_not_fit_is_an_error_that_says_so() {
     assert!(error.to_string().contains("no gradient would flow"), "{error}");
 }
 
-/// Checks a loop whose only operands are weights, one of them unused by the body.
+/// Checks a loop whose only operands are two weights. The body does not use the second weight.
 #[test]
 fn a_loop_of_weights_alone() {
     for device in devices() {

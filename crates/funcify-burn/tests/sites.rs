@@ -10,7 +10,7 @@ use funcify::nn::{Cell, Recurrent};
 use funcify::{DType, Error, Graph, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, RnnExt, Scan, trace};
 
-/// Asserts that a result is an error of this kind that names a line of this file.
+/// Asserts that a result is an error of the given kind, and that the error names a line of this file.
 #[track_caller]
 fn assert_here<T>(result: Result<T, Error>, kind: &str) {
     let Err(error) = result else { panic!("expected an error of the kind {kind}") };

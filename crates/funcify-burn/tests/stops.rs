@@ -1,5 +1,5 @@
 //! Tests gradient stops in recorded loops. `detach`, `set_require_grad`, `no_grad`, and everything else that stops a
-//! gradient in Burn must also stop it in the recorded loop. The handwritten loop on Burn's own tape is the oracle, for
+//! gradient in Burn must also stop it in the recorded loop. A handwritten loop on Burn's own tape is the oracle for
 //! values, for gradients, and for missing gradients.
 
 #[macro_use]
@@ -70,8 +70,8 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
         match (found, expected) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
-            // If gradients reach an argument only through the first step of the handwritten loop, its gradient may be
-            // zero in one loop and missing in the other.
+            // If gradients reach an argument only through the first step of the handwritten loop, the gradient of this
+            // argument may be zero in one loop and missing in the other.
             (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
     }
@@ -260,8 +260,8 @@ fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Ve
     (next, y)
 }
 
-/// Checks a body that runs a separate loop over tensors that are not on the capture device, so that this loop is
-/// recorded while the body is being recorded.
+/// Checks a body that runs a separate loop over tensors that are not on the capture device. This loop is recorded while
+/// the body is being recorded.
 #[test]
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);

@@ -237,7 +237,7 @@ fn data(tensor: AnyTensor) -> TensorData {
     TensorData::new(elements.as_slice::<f64>().unwrap().to_vec(), shape)
 }
 
-/// Returns the device that computes the expected results. Some functions are less accurate on the other devices, for
+/// Returns the device that computes the expected results. Some functions are less accurate on other devices, for
 /// example the arcsine on wgpu.
 fn reference() -> Device {
     devices().swap_remove(0)
@@ -257,7 +257,7 @@ fn every_op_gives_in_the_graph_what_it_gives_in_burn() {
     }
 }
 
-/// The elementwise ops whose results are compared with Burn's on infinities, NaN, and zeros of both signs.
+/// The elementwise ops whose results are compared with Burn's for infinities, NaN, and zeros of both signs.
 const ON_SPECIAL_NUMBERS: &[(&str, Body)] = &[
     ("square root", body!(|x, _y| x.sqrt())),
     ("power 0.5", body!(|x, _y| x.powf_scalar(0.5))),

@@ -1,8 +1,8 @@
 //! The recurrent part of EnCodec (Défossez et al. 2022), with the parameters of
 //! `candle_transformers::models::encodec::EncodecLSTM`.
 //!
-//! The library runs each layer with `candle_nn::LSTM`, one step at a time, and the backward pass recurses through all
-//! steps. Here, all layers are compiled into one program.
+//! `candle-transformers` runs each layer with `candle_nn::LSTM`, one step at a time, and the backward pass recurses
+//! through all steps. Here, all layers are compiled into one program.
 
 use funcify_candle::nn::{Lstm, RecurrentConfig};
 

@@ -1,7 +1,8 @@
 //! Mamba (Gu and Dao 2023), with the options and parameters of `candle_transformers::models::mamba`.
 //!
-//! The library's model processes one token per call, so a prompt needs one call per token. Here, the projections, the
-//! convolution and the norms process the whole prompt at once, and the selective scan is one compiled loop.
+//! The model of `candle-transformers` (the library) processes one token per call, so a prompt needs one call per token.
+//! Here, the projections, the convolution and the norms process the whole prompt at once, and the selective scan is one
+//! compiled loop.
 
 use funcify_candle::DifferentiableOptions;
 use funcify_core::concat;
@@ -162,8 +163,8 @@ pub struct Block {
 
 impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embedding.weight`,
-    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... If the `VarBuilder` wraps a `VarMap`, missing parameters
-    /// are initialised for training.
+    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` and so on. If the `VarBuilder` wraps a `VarMap`, missing
+    /// parameters are initialised for training.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -204,7 +205,7 @@ impl Architecture for Mamba {
     }
 }
 
-/// The programs for the computations between the matrix products of a block. All blocks share them.
+/// The compiled programs of a block: the convolution and the selective scan. All blocks share these programs.
 struct Core {
     convolution: Differentiable,
     scan: Differentiable,

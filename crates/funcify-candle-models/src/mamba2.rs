@@ -1,8 +1,8 @@
 //! Mamba-2 (Dao and Gu 2024), with the options and parameters of `candle_transformers::models::mamba2`.
 //!
-//! The library processes a prompt either token by token, or in chunks, materialising every intermediate tensor of a
-//! chunk. Here, the mixer of a block ([`funcify_nn::Mamba2`]) is one compiled program, used both for a whole prompt
-//! and for a single token.
+//! The model of `candle-transformers` (the library) processes a prompt token by token, or in chunks. In the latter
+//! case, it materialises every intermediate tensor of a chunk. Here, the mixer of a block ([`funcify_nn::Mamba2`]) is
+//! one compiled program, used both for a whole prompt and for a single token.
 
 use funcify_nn::Mamba2 as Mixer;
 
@@ -192,8 +192,8 @@ pub struct Block {
 
 impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embeddings.weight`,
-    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... If the `VarBuilder` wraps a `VarMap`, missing parameters
-    /// are initialised for training.
+    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` and so on. If the `VarBuilder` wraps a `VarMap`, missing
+    /// parameters are initialised for training.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};

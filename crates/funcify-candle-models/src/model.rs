@@ -1,4 +1,4 @@
-//! The common structure of all models: an embedding, a sequence of stateful blocks, and a head.
+//! Defines the structure that all models share: an embedding, a sequence of stateful blocks, and a head.
 
 use super::*;
 
@@ -23,7 +23,7 @@ use super::*;
 pub struct State<B> {
     /// The state of each block.
     pub blocks: Vec<B>,
-    /// The number of steps processed so far. (The library's RWKV counts calls instead.)
+    /// The number of steps processed so far. (The RWKV models of `candle-transformers` count calls instead.)
     pub pos: usize,
 }
 
@@ -35,11 +35,11 @@ pub trait Architecture {
     /// The type of the model's blocks.
     type Block: Block;
 
-    /// Returns a block's initial state for `batch` sequences. `zeros` creates tensors of the model's dtype.
+    /// Returns a block's initial state for `batch` sequences. `zeros` creates zero tensors of the model's dtype.
     fn zero_state(&self, block: &Self::Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState<Self>>;
 
-    /// Returns the input of the first block, given the embedded tokens. `pos` is the total number of steps, including
-    /// these tokens.
+    /// Returns the input of the first block, given the embedded tokens. `pos` is the number of steps processed so far,
+    /// including these tokens.
     #[track_caller]
     fn begin(&self, rows: Tensor, _pos: usize) -> Result<Tensor> {
         Ok(rows)

@@ -1,9 +1,9 @@
 //! RecurrentGemma (De et al. 2024, Griffin), with the options and parameters of
 //! `candle_transformers::models::recurrent_gemma`.
 //!
-//! The library's model runs the recurrence of the RG-LRU step by step; here, it is one compiled loop. After the
-//! prompt, the library's model accepts only one token per call; this model accepts any number. As in the library,
-//! `attention_window_size` is ignored: attention covers all earlier positions.
+//! The model of `candle-transformers` (the library) runs the recurrence of the RG-LRU step by step; here, the
+//! recurrence is one compiled loop. After the prompt, the library's model accepts only one token per call; this model
+//! accepts any number. As in the library, `attention_window_size` is ignored: attention covers all earlier positions.
 
 use candle_core::D;
 use candle_nn::{Activation, linear, linear_b};
@@ -184,11 +184,12 @@ pub enum BlockState {
         /// The last inputs of the convolution, `[batch, conv1d_width - 1, width]`.
         before: Tensor,
     },
-    /// The state of an attention block: the keys and values of all steps so far, `[batch, heads, steps, head_dim]`.
+    /// The state of an attention block: the keys and values of all steps so far, each `[batch, num_key_value_heads,
+    /// steps, head_dim]`.
     Attention {
         /// The keys, after the rotary position embedding.
         keys: Tensor,
-        /// The values.
+        /// The values, without a position embedding.
         values: Tensor,
     },
 }
@@ -206,8 +207,8 @@ pub struct RecurrentGemma {
 
 impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embed_tokens.weight`,
-    /// `layers.0.temporal_block.rg_lru.recurrent_param` ... If the `VarBuilder` wraps a `VarMap`, missing parameters
-    /// are initialised for training.
+    /// `layers.0.temporal_block.rg_lru.recurrent_param` and so on. If the `VarBuilder` wraps a `VarMap`, missing
+    /// parameters are initialised for training.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};

@@ -1,8 +1,9 @@
 //! RWKV, versions 5 and 6 (Peng et al. 2024, Eagle and Finch), with the options and parameters of
 //! `candle_transformers::models::{rwkv_v5, rwkv_v6}`.
 //!
-//! The library's models process one token of one sequence per call. Here, one call processes a whole prompt or a batch
-//! of prompts. The token shift processes all rows at once, and the recurrence of each block is one compiled loop.
+//! The models of `candle-transformers` (the library) process one token of one sequence per call. Here, one call
+//! processes a whole prompt or a batch of prompts. The token shift processes all rows at once, and the recurrence of
+//! each block is one compiled loop.
 
 use candle_nn::{GroupNorm, linear_no_bias};
 
@@ -153,7 +154,7 @@ pub struct Rwkv {
 
 impl Model {
     /// Creates the model with the parameters of a `VarBuilder` under the library's names: `rwkv.embeddings.weight`,
-    /// `rwkv.blocks.0.attention.time_decay` ... If the `VarBuilder` wraps a `VarMap`, missing parameters are
+    /// `rwkv.blocks.0.attention.time_decay` and so on. If the `VarBuilder` wraps a `VarMap`, missing parameters are
     /// initialised for training.
     ///
     /// ```

@@ -51,8 +51,8 @@ pub struct Differentiable {
     tracked: TrackedPrograms,
 }
 
-/// One flag per input (`true` if it is tracked), and the programs, which are `None` if no gradient can reach a
-/// tracked input.
+/// One flag per input (`true` if the input is tracked), and the programs for these flags. The programs are `None` if no
+/// gradient can reach a tracked input.
 type ProgramsForInputs = (Vec<bool>, Option<Arc<Programs>>);
 
 /// The cached programs of a graph for calls with tracked arguments.
@@ -188,9 +188,10 @@ impl Differentiable {
         self.primal.graph()
     }
 
-    /// Reports on the programs of the last call: the strategy of each loop, the memory use, and the reasons why loops
-    /// are not compiled. Returns two reports, for the forward and the backward program, if the last call was tracked.
-    /// Otherwise, and before the first call, returns one report.
+    /// Returns reports on the programs of the last call: the strategy of each loop, the memory use, and the reasons why
+    /// loops are not compiled. If that call had tracked results, returns a report on the forward program and one on the
+    /// backward program. Otherwise, and before the first call, returns only a report on the program without
+    /// derivatives.
     ///
     /// ```
     /// use candle_core::{Device, Tensor, Var};
@@ -273,7 +274,7 @@ impl TrackedPrograms {
         arguments: &[Tensor],
     ) -> Option<funcify_core::Result<Vec<Tensor>>> {
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
-        // If the number of arguments is wrong, the untracked call reports the error.
+        // If the number of arguments is wrong, the program without derivatives reports the error.
         if !tracked.contains(&true) || arguments.len() != source.graph.inputs().len() {
             *lock(&self.last) = None;
             return None;
@@ -319,7 +320,8 @@ fn forward(
 impl ProgramSource<'_> {
     /// Compiles the programs for a set of tracked inputs. Returns `None` if no gradient can reach these inputs.
     fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
-        // Do not check the types of the arguments here: the call of the forward program reports a mismatch.
+        // Do not check the types of the arguments here, because the forward program reports a mismatch when it is
+        // called.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
         let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();

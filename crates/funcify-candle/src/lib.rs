@@ -18,9 +18,9 @@
 //!
 //! Booleans are stored as `U8` zeros and ones; all other element types map directly to Candle's. Performance-critical
 //! ops (arithmetic, exponentials, matrix products, sums, selections, views) use Candle's kernels. This crate has its
-//! own kernels where Candle lacks an op, computes a result that differs from funcify's, or panics. Such cases are
-//! integer overflow, division by zero, NaN in max and min, reductions, running reductions, sorting and scatter. These
-//! kernels run only on the CPU; on other devices, the ops return an error.
+//! own kernels where Candle lacks an op, computes a result that differs from funcify's, or panics. These kernels handle
+//! integer overflow, division by zero, NaN in max and min, reductions, running reductions, sorting and scatter. They
+//! run only on the CPU; on other devices, the ops return an error.
 //!
 //! # Loops
 //!
@@ -65,11 +65,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Code that cannot be traced can be written as a closure on Candle's tensors. [`scan()`], [`while_loop`], [`map`]
-//! and [`checkpoint`] run a closure as a single node, and rerun it in the backward pass; [`cond`] runs one of two
-//! closures. [`RnnExt`] runs the recurrent cells of candle_nn in this way. The layers in [`nn`] are graphs with
-//! parameters from a `VarBuilder`. The crate `funcify-candle-models` contains models of `candle-transformers` that
-//! use such loops.
+//! Code that cannot be traced can be written as a closure on Candle's tensors. [`scan()`], [`while_loop`], [`map`] and
+//! [`checkpoint`] run a closure as a single node of Candle's graph, and rerun the closure in the backward pass;
+//! [`cond`] runs one of two closures. [`RnnExt`] runs the recurrent cells of candle_nn in this way. The layers in
+//! [`nn`] are graphs with parameters from a `VarBuilder`. The crate `funcify-candle-models` contains models of
+//! `candle-transformers` that use such loops.
 //!
 //! All of these support repeated and concurrent backward passes. Candle's `backward` does not support second
 //! derivatives: requesting one through any of these nodes is an error. To compute derivatives of any order,

@@ -336,7 +336,8 @@ layers! {
     /// [batch, width - 1, inner + 2 * groups * states]`.
     Mamba2(config: funcify_nn::Mamba2) => |dtype| funcify_nn::Mamba2 { dtype, ..config }, "funcify::nn::Mamba2::new(8)";
     /// A DeltaNet or gated DeltaNet layer ([`funcify_nn::DeltaNet`]). Its states are `memory [batch, heads, key /
-    /// heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each `[batch, width - 1, ..]`.
+    /// heads, value / heads]`, `conv_q` and `conv_k`, each `[batch, width - 1, key]`, and `conv_v [batch, width - 1,
+    /// value]`.
     DeltaNet(config: funcify_nn::DeltaNet) => |dtype| funcify_nn::DeltaNet { dtype, ..config },
         "funcify::nn::DeltaNet::new(8, 2)";
     /// The time-mixing layer of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`,

@@ -25,9 +25,9 @@ pub(crate) fn products<T: Number>(left: ArrayView3<'_, T>, right: ArrayView3<'_,
     for ((left, right), to) in pairs.zip(products.chunks_exact_mut((rows * columns).max(1))) {
         let ([left_row, left_column], [right_row, right_column]) = (strides(left.strides()), strides(right.strides()));
         #[expect(unsafe_code, reason = "`gemm` has no safe function")]
-        // SAFETY: with these strides, all indices of the views are within their borrowed elements. `to` has `rows *
-        // columns` elements, is written only at `row * columns + column`, and does not overlap the operands. `gemm`
-        // supports `T`.
+        // SAFETY: with these strides, every index into a view stays within the elements that the view borrows. `to` has
+        // `rows * columns` elements, is written only at `row * columns + column`, and does not overlap the operands.
+        // `gemm` supports `T`.
         unsafe {
             gemm(
                 rows,
@@ -60,7 +60,7 @@ fn strides(strides: &[isize]) -> [isize; 2] {
     [strides[0], strides[1]]
 }
 
-/// Returns the number of threads that Candle would use. Queries Candle only once.
+/// Returns the parallelism for `gemm`: the number of threads that Candle would use. Queries Candle only once.
 fn parallelism() -> Parallelism {
     static THREADS: OnceLock<usize> = OnceLock::new();
     match *THREADS.get_or_init(utils::get_num_threads) {

@@ -37,12 +37,12 @@ impl RnnState for GRUState {
 }
 
 /// Provides replacements for `seq` and `seq_init` of [`RNN`] that each run as a single node of Candle's graph. They
-/// return the outputs, `[batch, steps, hidden]`, and the last state.
+/// return the outputs, with shape `[batch, steps, hidden]`, and the last state.
 ///
 /// Candle's `seq` records every step. Its backward pass recurses through all steps and, if the input has a gradient,
-/// takes time quadratic in their number. The backward pass of this trait's methods reruns segments of steps instead, as
-/// in [`scan`](crate::scan). (`GRU::states_to_tensor` concatenates the steps to `[batch, steps * hidden]`. This trait
-/// returns outputs with a separate step axis, for all networks.)
+/// takes time quadratic in the number of steps. The backward pass of this trait's methods reruns segments of steps
+/// instead, as in [`scan`](crate::scan). (`GRU::states_to_tensor` concatenates the steps to `[batch, steps * hidden]`.
+/// This trait returns outputs with a separate step axis, for all networks.)
 ///
 /// ```
 /// use candle_core::{DType, Device, Result, Tensor};
@@ -62,12 +62,12 @@ impl RnnState for GRUState {
 /// # }
 /// ```
 pub trait RnnExt: RNN {
-    /// Runs the network over `xs`, `[batch, steps, features]`, starting from the zero state.
+    /// Runs the network over `xs`, with shape `[batch, steps, features]`, starting from the zero state.
     #[track_caller]
     fn scan(&self, xs: &Tensor) -> Result<(Tensor, Self::State)>;
 
-    /// Runs the network over `xs`, `[batch, steps, features]`, starting from the given state. The `axis` of the
-    /// options is ignored.
+    /// Runs the network over `xs`, with shape `[batch, steps, features]`, starting from the given state. The `axis` of
+    /// the options is ignored.
     ///
     /// ```
     /// use candle_core::{DType, Device, Result, Tensor};

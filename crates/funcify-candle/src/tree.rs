@@ -9,13 +9,14 @@ use funcify_core::tree::Path;
 
 use crate::errors;
 
-/// A structure whose leaves are tensors. It is implemented for tensors, tuples, arrays, `Vec`, `Option`, `Box`, maps
-/// with string keys, and the states of `candle_nn`'s recurrent networks. It is the counterpart of
+/// A structure whose leaves are tensors. The trait is implemented for tensors, tuples, arrays, `Vec`, `Option`, `Box`,
+/// maps with string keys, and the states of `candle_nn`'s recurrent networks. It is the counterpart of
 /// [`funcify_core::Tree`], whose leaves are `Value`s.
 ///
 /// A loop carries only the leaves. Every carry must have the structure of the initial one: a step that returns tensors
 /// at different paths (for example, `None` instead of `Some`) is an error. A field that is not a tensor, such as a
-/// counter or a flag, always keeps its value from the initial carry. Make it a tensor if steps change it.
+/// counter or a flag, always keeps its value from the initial carry. If steps have to change such a field, make it a
+/// tensor.
 ///
 /// To implement the trait for your own structure, define its two methods:
 ///

@@ -15,8 +15,8 @@ fn compile(graph: &Graph, strategy: LoopStrategy) -> Function<Candle> {
     Function::compile_with(graph, &Candle::cpu(), options).unwrap()
 }
 
-/// Builds a graph that uses booleans in several ways: among others, it multiplies a float by the number of true
-/// elements of `p`.
+/// Builds a graph that uses booleans in several ways: for example, it multiplies a float by the number of true elements
+/// of `p`.
 fn masks() -> Graph {
     let graph = Graph::build("masks", |g| {
         let (p, q, x) = (g.input("p", "bool[3]"), g.input("q", "bool[]"), g.input("x", "f64[]"));

@@ -131,7 +131,7 @@ fn one_tensor_in_several_places_and_strided() {
 }
 
 /// Checks loops with strided carries and captured tensors. Candle may round sums and products of a strided tensor
-/// differently from those of a contiguous copy, but the comparison with the rerun must not fail.
+/// differently from those of a contiguous copy. The backward pass must still accept the results of the rerun.
 #[test]
 fn strided_carries_and_captured_tensors() {
     let (start, w, xs) =
@@ -337,7 +337,7 @@ fn a_closure_that_fails_gives_its_error() {
     };
     let error = error_of(scan(&start, xs.as_tensor(), failing(3, calls.clone())));
     assert_contains(&error, &["scan: step 3 of 7 failed", "the sensor is off"]);
-    // Let the rerun fail. The failed backward pass must not affect a later one.
+    // Make the rerun fail. The failed backward pass must not affect a later one.
     calls.store(0, Ordering::Relaxed);
     let (last, ()) = scan(&start, xs.as_tensor(), failing(8, calls)).unwrap();
     let total = loss(&[&last]).unwrap();
@@ -347,7 +347,8 @@ fn a_closure_that_fails_gives_its_error() {
     assert_gradients(&total.backward().unwrap(), &expected, &[&xs], "after a failure");
 }
 
-/// Checks that a closure is rejected if its rerun returns different results, for example because of dropout.
+/// Checks that the backward pass returns an error if rerunning the closure gives different results, for example because
+/// of dropout.
 #[test]
 fn a_closure_that_draws_is_an_error() {
     let xs = var(1, &[STEPS, 8], DType::F32);
@@ -380,8 +381,8 @@ fn a_closure_that_draws_is_an_error() {
     assert!(last.sum_all().unwrap().backward().is_ok());
 }
 
-/// Checks that a backward pass is rejected if a captured variable has changed, because the rerun returns different
-/// results.
+/// Checks that the backward pass returns an error if a captured variable has changed since the forward pass. The rerun
+/// then gives different results.
 #[test]
 fn a_variable_that_changed_is_an_error() {
     let (w, xs) = (var(1, &[2], DType::F64), var(2, &[STEPS, 2], DType::F64));
@@ -498,8 +499,8 @@ fn choices() {
     }
 }
 
-/// Checks closures that transpose the weight in all steps, in even steps or in odd steps. The gradients to be summed
-/// then have different memory layouts.
+/// Checks closures that transpose the weight in all steps, in even steps or in odd steps. The gradients that are summed
+/// over the steps may then have different memory layouts.
 #[test]
 fn a_captured_weight_is_transposed() {
     let (w, start, xs) = (var(1, &[3, 3], DType::F64), var(2, &[2, 3], DType::F64), var(3, &[STEPS, 2, 3], DType::F64));
@@ -524,7 +525,7 @@ fn a_captured_weight_is_transposed() {
     }
 }
 
-/// Checks that a loop is rejected if its steps return tensors at different paths of the tree.
+/// Checks that a loop returns an error if its steps return tensors at different paths of the tree.
 #[test]
 fn tensors_at_other_paths_are_errors() {
     type Pair = (Option<Tensor>, Option<Tensor>);
@@ -543,8 +544,8 @@ fn tensors_at_other_paths_are_errors() {
     assert_contains(&error_of(looped), &["tensors at y_0", "tensors at y_1", "closure_edges.rs"]);
 }
 
-/// Checks that a variable that does not affect the loss has no gradient, rather than a zero gradient, as in a
-/// handwritten loop: with weight decay, an optimiser would shrink a variable whose gradient is zero.
+/// Checks that a variable that does not affect the loss has no gradient, as in a handwritten loop. If the gradient were
+/// zero instead, an optimiser with weight decay would shrink the variable.
 #[test]
 fn a_variable_that_the_loss_does_not_use_has_no_gradient() {
     for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {

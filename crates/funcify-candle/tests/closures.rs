@@ -13,7 +13,7 @@ const STEPS: usize = 7;
 const BATCH: usize = 3;
 const WIDTH: usize = 4;
 
-/// Returns the sets of options with which [`check`] runs `scan`, with their names.
+/// Returns the named option sets that [`check`] passes to `scan_with`.
 fn ways() -> Vec<(&'static str, ScanOptions)> {
     let new = ScanOptions::new;
     vec![
@@ -26,7 +26,7 @@ fn ways() -> Vec<(&'static str, ScanOptions)> {
     ]
 }
 
-/// Runs a cell in a handwritten loop and through `scan` with each option set. Compares the results, and the gradients
+/// Runs a cell in a handwritten loop and in `scan_with` with each option set. Compares the results, and the gradients
 /// of the initial carry, the sequence and the variables.
 fn check(name: &str, cell: Cell, shapes: &[&[usize]], carry: &[&[usize]], x: &[usize]) {
     for dtype in [DType::F32, DType::F64] {

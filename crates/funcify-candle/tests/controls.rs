@@ -167,7 +167,7 @@ fn vars() -> [Var; 3] {
     [var(1, &[WIDTH], DType::F64), var(2, &[WIDTH], DType::F64), var(3, &[STEPS, WIDTH], DType::F64)]
 }
 
-/// Asserts that two backward passes computed the same gradients for these variables. A missing gradient is treated as
+/// Asserts that two backward passes computed the same gradients for these variables. Treats a missing gradient as
 /// zeros, because Candle's backward pass creates zeros for some tensors that it visits.
 #[track_caller]
 fn assert_same(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {

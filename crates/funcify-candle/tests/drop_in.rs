@@ -1,5 +1,5 @@
-//! Tests the change that the README makes to an existing model: compiles and runs the model before and after the
-//! change, and compares the results.
+//! Tests the change to an existing model that the README shows: runs the model before and after the change, and
+//! compares the results.
 
 mod common;
 

@@ -85,7 +85,7 @@ fn weights_of_candle_nn() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// A function that runs a layer over a sequence, from the given states or from zero states.
+/// A function that runs a layer over a sequence, starting from the given states, or from zero states if it gets `None`.
 type Seq = dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>;
 
 /// A layer with its graph, parameters and zero states, for the tests that run on all layers.
@@ -196,7 +196,7 @@ fn every_layer_goes_on_and_learns() {
     for (name, make) in all_layers() {
         let map = VarMap::new();
         let seq = make(VarBuilder::from_varmap(&map, DType::F64, &Device::Cpu)).seq;
-        // Use initial values that are the same in every run, because a ReLU unit might be dead with random ones.
+        // Use initial values that are the same in every run, because with random values, a ReLU unit might be dead.
         let vars: Vec<Var> = shuffled(&map).into_iter().map(|(_, var)| var).collect();
         let xs = var(1, &[BATCH, STEPS, 4], DType::F64);
         let (ys, last) = seq(&xs, None).unwrap();

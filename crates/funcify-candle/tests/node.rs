@@ -13,8 +13,8 @@ use funcify_candle::{Candle, Differentiable, ScanOptions, scan, scan_with};
 
 const STEPS: usize = 9;
 
-/// Runs the loop `h = sin(w h) + x` as a compiled graph and as a closure loop. Returns the name, the last state and all
-/// states of each; the states depend on `w` and `xs`.
+/// Runs the loop `h = sin(w h) + x` as a compiled graph and as a closure loop. Returns a name, the last state and all
+/// states for each of the two loops.
 fn nodes(w: &Var, xs: &Var) -> Vec<(&'static str, Tensor, Tensor)> {
     let graph = Graph::build("sines", |g| {
         let (start, w, xs) = (g.input("start", "f64[N]"), g.input("w", "f64[N]"), g.input("xs", "f64[T,N]"));

@@ -4,11 +4,12 @@ use funcify_conformance::Expectations;
 
 use super::*;
 
-// Linking the crate registers its lowering rules.
+// Linking `funcify_cpu` registers its lowering rules.
 #[cfg(feature = "cpu")]
 use funcify_cpu as _;
 
-/// The declared gaps of each backend. A backend that is not listed declares none.
+/// The declared gaps: for each backend, its name and the text of its `conformance.toml`. A backend that is not listed
+/// has no declared gaps.
 const DECLARED: &[(&str, &str)] = &[
     #[cfg(feature = "candle")]
     ("candle", funcify_candle::CONFORMANCE),
@@ -30,7 +31,7 @@ pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     selected.map(subject).collect()
 }
 
-/// Returns `true` if the backend's thread mostly waits for a device, which leaves the CPU to other backends.
+/// Returns `true` if the subject's thread mostly waits for a device, and leaves the CPU to other subjects.
 pub(crate) fn waits_for_device(subject: &Subject) -> bool {
     subject.name == "burn-wgpu"
 }

@@ -16,7 +16,8 @@ pub(crate) struct Arguments {
     /// The safetensors file with the inputs, keyed by name; their shapes determine the sizes of the program's symbols.
     #[arg(long)]
     inputs: PathBuf,
-    /// The largest allowed difference between two floats, relative to the largest magnitude in the output.
+    /// The largest allowed difference between a float before and after rewriting, relative to the largest magnitude in
+    /// the output.
     #[arg(long, default_value_t = 1e-4)]
     tolerance: f64,
 }
@@ -36,8 +37,8 @@ fn search(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Finds the first patch that changes the program's results. Returns it with its position among all patches, or `None`
-/// if no patch changes them.
+/// Finds the first patch that changes the program's results. Returns the patch and its number, counted from 1, or
+/// `None` if no patch changes them.
 fn find_wrong_patch(
     graph: &Graph,
     inputs: &[HostTensor],
@@ -75,7 +76,7 @@ fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) ->
     }
 }
 
-/// Returns the largest finite magnitude in a tensor, or 1 if that is less than 1.
+/// Returns the largest finite magnitude in a tensor, but at least 1.
 fn max_finite_magnitude(values: &HostTensor) -> f64 {
     values.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |largest, x| largest.max(x.abs()))
 }
@@ -98,8 +99,8 @@ mod tests {
 }
 ";
 
-    /// Checks that bisecting with a tolerance of zero finds the patch that reassociates the sum, because this patch
-    /// changes the rounding.
+    /// Checks that bisecting with a tolerance of zero finds the patch that reassociates the sum. This patch changes the
+    /// rounding.
     #[test]
     fn the_patch_that_adds_in_another_order_is_named() {
         let graph = Graph::parse(SUM).unwrap();

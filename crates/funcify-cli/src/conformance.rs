@@ -76,12 +76,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     Ok(!report.has_failures() && ran_required_backends(&report))
 }
 
-/// Calls `run` for every case of each subject in parallel. Returns the results of each subject, in the order of the
-/// cases.
+/// Calls `run` for every case of every subject, on several threads. Returns the results of each subject, in the order
+/// of the cases.
 ///
-/// Each subject has its own thread. Once a thread is done, it helps with the cases of the other subjects. If there are
-/// more processors than subjects, the additional threads help from the start. A subject on a GPU gets no help, because
-/// its thread only waits for the device. Such a subject alone takes about as long as all others together.
+/// Each subject has its own thread. Once a thread has run all cases of its subject, it helps with the cases of the
+/// other subjects. If there are more processors than subjects, additional threads help from the start. No thread helps
+/// a subject on a GPU, because that subject's own thread mostly waits for the device. A subject on a GPU takes about as
+/// long as all other subjects together.
 fn run_in_parallel<R: Send>(
     subjects: &[Subject],
     cases: usize,

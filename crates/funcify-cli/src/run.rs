@@ -1,5 +1,5 @@
-//! `funcify run`: runs a program from a `.fir` file, optionally differentiated or batched, on a backend. Reads its
-//! inputs from a safetensors file, and can write its outputs to one.
+//! `funcify run`: runs a program from a `.fir` file, optionally differentiated or batched, on a backend. Reads the
+//! program's inputs from a safetensors file, and can write its outputs to another one.
 
 use std::time::Duration;
 
@@ -48,11 +48,11 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Returns a handle that is cancelled by Ctrl-C. A second Ctrl-C ends the process.
+/// Returns a handle that the first Ctrl-C cancels. A second Ctrl-C ends the process.
 fn cancel_on_interrupt() -> Result<Cancellation> {
     let flag = Arc::default();
-    // Register the shutdown first: handlers run in the order of registration, and the first Ctrl-C must find the flag
-    // unset.
+    // Register the shutdown first: handlers run in the order of registration, and on the first Ctrl-C, the shutdown
+    // handler must run before the other handler sets the flag.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))?;
     signal_hook::flag::register(SIGINT, Arc::clone(&flag))?;
     Ok(Cancellation::from_flag(flag))
@@ -125,7 +125,8 @@ mod tests {
 }
 ";
 
-    /// A program that computes c = c * w + x in each step, and returns all values of c and the last one.
+    /// A program that computes c = c * w + x in each step, and returns the final value of c, and the value of c after
+    /// each step.
     const DECAY: &str = "fn @decay(%xs: f32[T], %w: f32[]) {
   %start: f32[] = constant 0.0
   %ys: f32[T], %last: f32[] = scan @body {steps=T} with %w {
@@ -147,7 +148,8 @@ mod tests {
         named.map(|(name, tensor)| (name.to_string(), tensor)).into()
     }
 
-    /// Runs a program from a file with the given options, and returns its outputs.
+    /// Writes a program and its inputs to temporary files, runs the command on these files with the given options, and
+    /// returns the program's outputs.
     fn run_file(name: &str, program: &str, inputs: &Tensors, options: &str) -> Result<Tensors> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -169,8 +171,8 @@ mod tests {
     fn a_program_from_a_file_runs_on_every_backend_in_both_strategies() {
         let inputs = tensors([("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))]);
         let expected = tensors([("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]);
-        // Each row of `xs` is a term of its own row of `ys`, of all later rows of `ys` and of `last`, so its gradient
-        // is the sum of the cotangents of these results.
+        // Element `t` of `xs` is a term of `last` and of all elements of `ys` from `t` onwards, so its gradient is the
+        // sum of their cotangents.
         let along = [("ct_ys", [1f32, 10.0, 100.0].into()), ("ct_last", HostTensor::scalar(1000f32))];
         let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
         let gradients =

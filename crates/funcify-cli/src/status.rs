@@ -7,8 +7,8 @@ use funcify_conformance::support::{OpProgram, Support, determine_support, op_pro
 
 use super::*;
 
-/// Writes STATUS.md, or returns an error if a backend is absent. With `check`, writes nothing, ignores absent backends,
-/// and returns `false` if the file is out of date for the others.
+/// Writes STATUS.md, or returns an error if a backend is absent. If `check` is set, writes nothing, compares the
+/// existing file with the current table, leaving out absent backends, and returns `false` if they differ.
 pub(crate) fn run(check: bool) -> Result<bool> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../STATUS.md");
     let (mut present, mut absent) = (Vec::new(), Vec::new());
@@ -35,7 +35,8 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     Ok(current)
 }
 
-/// Removes the columns and the listed reasons of absent backends from the text of STATUS.md.
+/// Removes absent backends from the text of STATUS.md: their columns in the tables, and their entries in the list of
+/// reasons.
 fn remove_backends(text: &str, absent: &[&str]) -> String {
     let mut dropped: Vec<usize> = Vec::new();
     let mut remaining = String::new();
@@ -61,7 +62,7 @@ fn remove_backends(text: &str, absent: &[&str]) -> String {
     remaining.strip_suffix(REASONS_HEADING).map(str::to_string).unwrap_or(remaining)
 }
 
-/// The heading of the list of reasons.
+/// The heading of the list of reasons for declared gaps.
 const REASONS_HEADING: &str = "\nReasons for declared gaps:\n\n";
 
 fn status_text(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<String> {

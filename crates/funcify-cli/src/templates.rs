@@ -1,5 +1,6 @@
-//! `funcify templates`: checks random programs, built from the planner's patterns, against the reference evaluator on
-//! every backend that compiles loops. Each seed determines one program, so a later run can continue with the next seed.
+//! `funcify templates`: runs random programs, built from the planner's patterns, on every backend that compiles loops,
+//! and compares the results with those of the reference evaluator. Each seed determines one program, so a later run can
+//! continue with the next seed.
 
 use funcify_conformance::templates::{Campaign, Subject, Summary, families, run_campaign};
 
@@ -101,7 +102,7 @@ fn print_table(all: &BTreeMap<&'static str, Summary>) {
     }
 }
 
-/// Prints, for each transformation of the planner, the number of programs to which it was applied.
+/// Prints the number of programs to which each transformation of the planner was applied.
 #[cfg(feature = "cpu")]
 fn print_transformations(all: &BTreeMap<&'static str, Summary>) {
     println!("\ntook effect:");

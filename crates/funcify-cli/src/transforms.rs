@@ -44,8 +44,8 @@ const OPTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// A transform of a program, with the names that its option lists. For derivatives, an empty list means all float
-/// inputs; for `Vmap`, it means all inputs.
+/// A transform of a program, with the names from its command-line option. For derivatives, an empty list means all
+/// float inputs; for `Vmap`, it means all inputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Transform {
     Only(Vec<String>),
@@ -104,7 +104,7 @@ impl FromArgMatches for Transforms {
 }
 
 impl Transform {
-    /// Parses an option and its value. The value is empty if none was given.
+    /// Parses an option and its value. An option without a value has an empty `value`.
     fn parse(option: &str, value: &str) -> Result<Self, String> {
         let parts = || value.split(',').map(str::trim).filter(|part| !part.is_empty());
         let names = || parts().map(str::to_string).collect();
@@ -143,8 +143,8 @@ impl Transform {
         Ok(TransformedProgram { graph: derived, notes })
     }
 
-    /// Replaces the fix of an [`Error::Disconnected`] with one that is possible on the command line. Returns other
-    /// errors unchanged.
+    /// Replaces the fix of an [`Error::Disconnected`] with one that applies to the command line. Returns other errors
+    /// unchanged.
     fn with_command_line_fix(&self, mut error: Error) -> Error {
         if let Error::Disconnected { fix, .. } = &mut error {
             let advice = match self {
@@ -208,8 +208,8 @@ impl TransformedProgram {
         (0..self.graph.inputs().len()).map(|index| self.graph.input_name(index)).collect()
     }
 
-    /// Selects the program's inputs, in order, from named tensors, and ignores all other tensors. If some are missing,
-    /// the error describes each of them with its type and meaning.
+    /// Selects the program's inputs, in order, from named tensors, and ignores all other tensors. If inputs are
+    /// missing, the error lists each of them with its type and meaning.
     pub(crate) fn inputs(&self, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>, Error> {
         let at = Place::new(self.graph.name(), Site::Unknown);
         let all =
@@ -250,8 +250,8 @@ fn wrt(names: &[String]) -> Wrt {
     if names.is_empty() { Wrt::Floats } else { Wrt::Names(names.to_vec()) }
 }
 
-/// Returns the gradient options for these names. Without names, all inputs are differentiated, and those that do not
-/// affect the outputs have zero gradients.
+/// Returns the options for the gradients of these inputs. An empty list means all float inputs; those that do not
+/// affect the outputs then have zero gradients.
 fn options(names: &[String]) -> GradOptions {
     let options = GradOptions::new();
     if names.is_empty() { options.disconnected(Disconnected::Zeros) } else { options }
@@ -263,7 +263,8 @@ fn is_loss(graph: &Graph) -> bool {
     graph.outputs().len() == 1 && is_float_scalar(graph.output_type(0))
 }
 
-/// Builds a graph that returns only the gradients. It has an additional input for the cotangent of each float output.
+/// Builds a graph that returns only the gradients of these inputs. The graph has an additional input for the cotangent
+/// of each float output.
 fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     let outputs = || (0..graph.outputs().len()).map(|index| (&graph.outputs()[index].name, graph.output_type(index)));
     if !outputs().any(|(_, ty)| ty.dtype.is_float()) {
@@ -278,7 +279,7 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     pulled.with_only_outputs(&added)
 }
 
-/// Returns a symbol that the graph does not use, for the number of lanes.
+/// Returns the name of a new symbol for the number of lanes. The graph's inputs do not use this symbol.
 fn free_symbol(graph: &Graph) -> String {
     let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index));
     let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());

@@ -103,9 +103,9 @@ impl Case {
         Case::from_reference_scaled(name, category, graph, inputs, 1.0)
     }
 
-    /// Builds a case that expects the outputs of the reference evaluator. Use it if the outputs are sums whose terms
-    /// may cancel: the absolute tolerance is proportional to `scale`, the magnitude of these terms. Pass 0 if nothing
-    /// cancels.
+    /// Builds a case that expects the outputs of the reference evaluator. The absolute tolerance is proportional to
+    /// `scale`. If the outputs are sums whose terms may cancel, pass the magnitude of these terms. Pass 0 if no terms
+    /// cancel.
     ///
     /// ```
     /// use funcify::Graph;
@@ -135,7 +135,7 @@ impl Case {
         Ok(Case { name, category: category.to_string(), graph, inputs, expected, needs_dynamic_steps: false })
     }
 
-    /// Returns the result that a backend must return in a mode.
+    /// Returns the result that a backend must return in this mode.
     ///
     /// ```
     /// use funcify::Graph;

@@ -1,11 +1,11 @@
-//! The place of an error: an op, the user's line that created it, and the graph around it.
+//! The place of an error: an op, the user's source line that created it, and the surrounding graph.
 
 use std::fmt;
 use std::panic::Location;
 
 use crate::error::Error;
 
-/// Identifies a source location in the user's program: the call that created an op.
+/// A source location in the user's program, usually the call that created an op.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -52,7 +52,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// The subject of an error: an op, the user's line that created it, and the surrounding graph.
+/// The place of an error: an op, the user's source line that created it, and the surrounding graph.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -4,10 +4,10 @@
 //! Each function that draws numbers takes a key, and returns the same numbers for the same key. To get independent
 //! numbers, split a key, and use each of the new keys only once.
 //!
-//! The bits are identical to those of JAX, for Threefry keys with the default `jax_threefry_partitionable` and 64-bit
-//! types enabled. The distributions use JAX's formulas: `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667,
-//! 0.9785799, 0.33229148 in both libraries. For a tensor of keys, `u32[.., 2]`, the results have the same leading axes
-//! as the keys.
+//! The bits are identical to the bits that JAX generates from Threefry keys with `jax_threefry_partitionable` (JAX's
+//! default) and with 64-bit types enabled. The distributions use JAX's formulas: `uniform(key(0), [3], DType::F32, 0,
+//! 1)` returns 0.947667, 0.9785799, 0.33229148 in both libraries. For a tensor of keys, `u32[.., 2]`, the results have
+//! the same leading axes as the keys.
 //!
 //! ```
 //! # extern crate funcify_core as funcify;
@@ -349,7 +349,8 @@ fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
         return x % divisor;
     }
-    // `x >> 1` is a nonnegative i64. Twice the quotient of `x >> 1` equals the quotient of `x`, or is one less.
+    // `x >> 1` is a nonnegative i64. Twice its quotient by `divisor` equals the quotient of `x` by `divisor`, or is
+    // smaller by one.
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);

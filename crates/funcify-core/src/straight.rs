@@ -1,5 +1,5 @@
-//! Converts a program with loops into the straight-line program that is executed for the given arguments: every step of
-//! each loop, and the selected branch of each switch.
+//! Converts a program with loops into the straight-line program that runs for the given arguments. The straight-line
+//! program contains every step of each loop, and the selected branch of each switch.
 //!
 //! The derivatives of the straight-line program use no control-flow rules, so tests can check the derivatives of loops
 //! against them.
@@ -53,7 +53,7 @@ impl Graph {
     }
 }
 
-/// A traced value, with its tensor for the given arguments.
+/// A traced value, together with the tensor that it evaluates to for the given arguments.
 #[derive(Clone)]
 struct Concrete {
     value: Value,
@@ -67,7 +67,7 @@ impl Concrete {
     }
 }
 
-/// Adds to the open graph all ops of `graph` that run for the given inputs. Returns the outputs of `graph`.
+/// Replays `graph` for the given inputs, and adds each op that runs to the open graph. Returns the outputs of `graph`.
 fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let concrete = Replay::new(graph, inputs).walk_marked(&graph.live_nodes(), |_, node, operands| {
         at_site(node.site, || match node.op.class() {

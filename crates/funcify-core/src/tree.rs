@@ -127,7 +127,7 @@ pub(crate) fn leaves<T: Tree>(tree: &T, root: &str) -> Vec<(String, Value)> {
     leaves
 }
 
-/// Rebuilds a structure with the given leaves. If there are too few, the missing ones become failed values.
+/// Rebuilds a structure with the given leaves. If `leaves` is too short, the missing leaves become failed values.
 pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
     let mut index = 0;
     tree.rebuild(&mut || {

@@ -4,8 +4,8 @@
 //! another instruction set, `planning` times the compilation and planning of programs, and `dispatch` runs a loop for
 //! use with a profiler.
 //!
-//! For kernels, the benchmark prints the minimum time over many runs. For loops, it prints the minimum and the median,
-//! and the minimum CPU time, which is less sensitive to other load on the machine.
+//! For each kernel, the benchmark prints the minimum time over many runs. For each loop, it prints the minimum and
+//! median wall time, and the minimum CPU time, which is less sensitive to other load on the machine.
 
 mod kernels;
 
@@ -24,7 +24,7 @@ use funcify::{HostTensor, TensorType};
 use funcify_cpu::{Cpu, Division, Engine, Machine};
 use plans::{Channels, Sizes, Workload};
 
-/// Times `runs` calls. Returns the minimum and the median, in milliseconds.
+/// Measures the wall time of each of `runs` calls. Returns the minimum and the median, in milliseconds.
 fn time(mut call: impl FnMut(), runs: usize) -> [f64; 2] {
     let mut times: Vec<f64> = (0..runs)
         .map(|_| {
@@ -83,8 +83,8 @@ fn loops(machine: Machine) {
     }
 }
 
-/// Measures how long it takes to compile the programs of the conformance suite, and to plan the rewritten programs that
-/// contain loops. Prints the longest times.
+/// Times the compilation of each program of the conformance suite, and the planning of each rewritten program that
+/// contains a loop. Prints the longest times.
 fn planning() {
     let (mut in_all, mut planned) = (Vec::new(), Vec::new());
     for case in funcify_conformance::all_cases().unwrap_or_default() {

@@ -24,8 +24,8 @@ use funcify_body::machine::Machine;
 /// A program or a loop that is compiled for the sizes of its operands. Several threads may call it concurrently.
 ///
 /// All floats have the same element type, [`dtype`](Engine::dtype): the widest float type of the program, and at least
-/// f32. Narrower floats are converted to this type exactly, and booleans to 1 and 0. Integers are converted exactly, or
-/// keep their own type.
+/// f32. Narrower floats are converted to this type exactly, and booleans to 1 and 0. Integers are either converted to
+/// this type exactly, or keep their own type.
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,
@@ -160,7 +160,7 @@ impl Elements<'_> {
     }
 }
 
-/// The executors of an engine, whose float type is either f32 or f64.
+/// The executors of an engine whose float type is f32 or f64.
 pub enum AnyExecutors {
     F32(Executors<f32>),
     F64(Executors<f64>),
@@ -288,7 +288,7 @@ impl Engine {
         self.plan.reads[operand]
     }
 
-    /// Returns the names of the plan's ops that the reference evaluator computes.
+    /// Returns the names of the ops that the plan leaves to the reference evaluator.
     pub(crate) fn evaluated_ops(&self) -> Vec<&'static str> {
         self.plan.plan.evaluated_ops()
     }
@@ -369,7 +369,7 @@ impl Engine {
     }
 
     /// Runs the engine on slices of its element type, and writes the results to the caller's slices. Only the first
-    /// call allocates memory. Must not be used for engines that may reject a call.
+    /// call allocates memory. Must not be used for engines that may refuse a call.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
         let executors =
             T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;

@@ -1,7 +1,7 @@
 //! A compiled CPU engine for whole loops of tensor programs. A planner compiles loops to plans, and SIMD kernels
 //! run the plans tile by tile.
 //!
-//! Most users need only [`Cpu`], the backend, and [`OnSlices`], for calls without allocation.
+//! Most users need only two types: the backend [`Cpu`], and [`OnSlices`] for calls without allocation.
 //!
 //! ```
 //! use funcify::dispatch::Function;
@@ -27,8 +27,8 @@
 //! Continue with `run` (loops and threads), `body` (innermost loops), `views` (the memory that is visible to one
 //! thread) and `kernels`.
 //!
-//! **Invariant:** no instruction allocates memory, except that kernels of whole ops may use scratch memory of the
-//! thread. **Invariant:** results do not depend on the number of threads.
+//! **Invariant:** no instruction allocates memory, except that kernels of whole ops may enlarge the scratch memory of
+//! their thread. **Invariant:** results do not depend on the number of threads.
 
 #![forbid(unsafe_code)]
 
@@ -66,7 +66,8 @@ pub use residuals::{DerivativePrograms, lay_out_residuals};
 #[doc(hidden)]
 pub use run::{CallError, Element, Executor, Slice, SliceMut};
 
-/// Returns statistics of the plan checks in this process. Plans are checked only if debug assertions are enabled.
+/// Returns statistics of the checks, in this process, that plans compute the same values as their graphs. These checks
+/// run only if debug assertions are enabled.
 #[doc(hidden)]
 pub fn proof_counts() -> ProofCounts {
     proof::counts()

@@ -80,10 +80,10 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
 }
 
 /// Changes the memory layout of the residuals that a forward program saves for a backward program. Uses the layout in
-/// which the loops of the forward plan store them, for arguments of the given sizes. Neither plan then has to transpose
-/// the residuals. The change is safe, because no other code reads the residuals. The first `outputs` outputs of the
-/// forward graph are the results of the original graph, and keep their layout. The programs also support other sizes,
-/// and compute the same values as before.
+/// which the loops of the forward plan store the residuals, for arguments of the given sizes. Neither plan then has to
+/// transpose the residuals. The change is safe, because no other code reads the residuals. The first `outputs` outputs
+/// of the forward graph are the results of the original graph, and keep their layout. The programs also support other
+/// sizes, and compute the same values as before.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));

@@ -56,7 +56,7 @@ fn a_call_on_slices_allocates_nothing_after_the_first() {
     assert!(loss[0] > 0.0 && of_w.iter().chain(&of_h).all(|each| *each != 0.0));
 }
 
-/// The program checks integer arguments and corrects integer results (-0.0 becomes 0) in place.
+/// Checking integer arguments and correcting integer results (-0.0 becomes 0) must not allocate memory.
 #[test]
 fn a_call_on_slices_of_integers_allocates_nothing_after_the_first() {
     let graph = Graph::build("masked", |g| {

@@ -43,8 +43,8 @@ fn loops_and_their_gradients_are_compiled() {
     }
 }
 
-/// For each weight, one instruction sums the products of all steps of a strip. The same applies to the remaining steps
-/// after the last full strip, and to the first step.
+/// For the gradient of each weight, one instruction sums the products of all steps of a strip. The same applies to the
+/// remaining steps after the last full strip, and to the first step.
 #[test]
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
@@ -224,8 +224,8 @@ fn integers_beyond_the_floats_are_compiled() {
     }
 }
 
-/// The conjugate gradient method takes as many steps as the residual requires: none if the residual is small, and at
-/// most the bound.
+/// The conjugate gradient method runs until the residual is small: it takes no step if the initial residual is small,
+/// and at most as many steps as the bound allows.
 #[test]
 fn loops_that_a_condition_ends_are_compiled() {
     let solve = |bound: Option<usize>| {
@@ -305,7 +305,7 @@ fn a_loop_without_end_is_stopped() {
 }
 
 /// The plan divides the summed axis into parts. A term that does not depend on this axis must be added to the sum only
-/// once, not in every part.
+/// once, not once per part.
 #[test]
 fn what_all_parts_have_is_added_once() {
     let graph = built("layer", |g| {
@@ -495,8 +495,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Both branches have a loop that may count endlessly, but the call is refused only if the loop of the chosen branch
-/// does. The initial contents of the refusal flag's memory do not matter.
+/// The program makes two choices, each with a loop in one branch that may count endlessly. The call is refused only if
+/// a loop in a chosen branch counts endlessly. The initial contents of the refusal flag's memory do not matter.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {

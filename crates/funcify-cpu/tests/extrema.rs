@@ -1,6 +1,6 @@
-//! Tests gradients of loops that carry an extremum, or that compare a state with the values that determine it. The
-//! backward loop recomputes these values, possibly with a fused multiply-add, which rounds differently. The backward
-//! loop must therefore not compare the recomputed values with values of the forward loop.
+//! Tests gradients of loops that carry an extremum, or that compare a state with the values from which it is computed.
+//! The backward loop recomputes these values, possibly with a fused multiply-add, which rounds differently. The
+//! backward loop must therefore not compare the recomputed values with values of the forward loop.
 
 mod numbers;
 
@@ -33,9 +33,9 @@ const STEPS: [(&str, StepOf); 9] = [
     ("the first above the mean", |elements| select(elements.gt(elements.mean(1).unsqueeze(1)), elements, 0.0).sum(1)),
 ];
 
-/// Builds a loss of the results of a loop. In each step, the elements are `state * x - state`, and `step` computes the
-/// next state from them. The loop also returns the products `state * x` and, if `is_compared` is set, values that
-/// depend on which elements equal the next state.
+/// Builds a graph that computes a loss from the results of a loop. In each step, the elements are `state * x - state`,
+/// and `step` computes the next state from them. The loop also returns the products `state * x` and, if `is_compared`
+/// is set, values that depend on which elements equal the next state.
 fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph {
     built("extrema", |g| {
         let [xs, start] =

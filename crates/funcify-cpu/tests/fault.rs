@@ -44,8 +44,8 @@ impl Backend for Faulty {
     }
 }
 
-/// Asserts that compiling or calling a function returns an error if the backend reports a fault, and that the function
-/// runs otherwise.
+/// Asserts that compiling or calling a function returns an error if the backend reports a fault, and that both succeed
+/// otherwise.
 fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&WholeRequest<'_>) -> bool) {
     let run = |backend: Faulty| Function::compile(graph, &backend)?.call_host(inputs);
     assert_eq!(run(Faulty(|_| false)).expect("without a fault it runs"), funcify::evaluate(graph, inputs).unwrap());

@@ -27,7 +27,7 @@ fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     events
 }
 
-/// Builds a loop with one carry, whose number of steps is known only at run time.
+/// Builds a loop whose number of steps is known only at run time. The loop has one carry.
 fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
     let mut loop_ = Recurrence::new();
     loop_.steps_value(steps);
@@ -39,7 +39,7 @@ fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
     done.last(&state)
 }
 
-/// The loop is compiled for every number of steps that occurs.
+/// The loop is compiled for every number of steps that a call needs.
 #[test]
 fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {
@@ -165,7 +165,7 @@ fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 4]);
 }
 
-/// The unused first result is replaced by a placeholder, although the loop has no operands.
+/// The first result is unused, so a placeholder replaces it. This must also work for a loop without operands.
 #[test]
 fn a_loop_without_operands_gives_its_second_result_alone() {
     let graph = Graph::build("second", |g| {

@@ -13,7 +13,7 @@ fn check<T: Element>(workload: &Workload, tolerance: f64) {
         ready.call().unwrap();
         let error = ready.error(&expected);
         assert!(error <= tolerance, "{} on {}: off by {error:.2e}", workload.name, machine.name());
-        // The contents of scratch memory after the first call do not affect the second call.
+        // The contents of scratch memory after the first call must not affect the second call.
         let first = ready.outputs().to_vec();
         ready.call().unwrap();
         assert_eq!(ready.outputs(), first, "{} on {}: a different answer", workload.name, machine.name());

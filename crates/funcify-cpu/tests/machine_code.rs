@@ -106,8 +106,8 @@ fn parts_of_an_axis() {
     agrees(graph, &[&[6], &[2500, 2, 6]]);
 }
 
-/// Tests vector-matrix products and their gradients, with lanes that do not fill whole vectors, and with numbers of
-/// terms that are not multiples of four.
+/// Tests vector-matrix products and their gradients, with lanes that do not fill whole vectors, and with inner sizes
+/// that are not multiples of four.
 #[test]
 fn networks_of_one_row() {
     for (ty, width) in [("f32", 3), ("f32", 10), ("f32", 32), ("f64", 5), ("f64", 18)] {

@@ -313,7 +313,7 @@ fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     }
 }
 
-/// If a concatenation contains a trace twice, the rows of the trace must be at both positions.
+/// If a concatenation contains a trace twice, the plan must write the rows of the trace to both positions.
 #[test]
 fn a_trace_is_joined_with_itself() {
     agrees("joined with itself", &[&[6, 2], &[2]], |g| {

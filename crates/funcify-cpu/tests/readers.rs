@@ -8,8 +8,8 @@ use funcify::{Recurrence, Value, scan};
 use funcify_cpu::Cpu;
 use numbers::{assert_near, built, inputs, numbers, traced};
 
-/// The engine's single instruction for recurrences reads only the previous row, so it must not replace a loop in which
-/// a row depends on the two previous rows.
+/// The engine's recurrence instruction reads only the previous row, so it must not replace a loop in which a row
+/// depends on the two previous rows.
 #[test]
 fn rows_follow_from_two_rows_before_them() {
     let steps: [fn(Value, Value) -> Value; 4] =
@@ -22,7 +22,7 @@ fn rows_follow_from_two_rows_before_them() {
                 let [y2, y1] = body.read(&y);
                 body.write(&y, step(y2, y1));
             });
-            // The program returns all rows, so the plan writes them in place in the trace.
+            // The program returns all rows, so the plan writes them directly into the trace.
             (done.trace_with_init(&y), done.trace(&y))
         });
         let inputs = [numbers(&[2, 3], 1)];

@@ -72,7 +72,7 @@ fn what_is_not_compiled_is_an_error() {
     assert!(huge.is_err(), "{huge:?}");
 }
 
-/// Slices contain floats, not all of which are valid integers or booleans.
+/// Integers and booleans are passed as floats, but not every float is a valid integer or boolean.
 #[test]
 fn elements_that_a_type_does_not_have_are_named() {
     let graph = built("integers", |g| {

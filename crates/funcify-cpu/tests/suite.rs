@@ -14,8 +14,8 @@ fn every_case_passes_compiled() {
     passes(Cpu::default(), all_cases().unwrap());
 }
 
-/// Runs the cases in reverse order. The test above builds the same plans, so each test can reuse the proofs that the
-/// other one has cached.
+/// Runs the cases in reverse order. The test above builds the same plans in the original order, possibly at the same
+/// time, so each test can reuse the proofs that the other one has cached.
 #[cfg(feature = "jit")]
 #[test]
 fn every_case_passes_as_machine_code() {

@@ -350,7 +350,7 @@ fn batched_products_are_loops() {
 }
 
 /// If a plan divides the summed axis into parts, it must add up the partial sums before it casts the total to a wider
-/// type, because the total wraps in the original type.
+/// type, because the total must wrap in the original type.
 #[test]
 fn sums_wrap_before_they_are_cast() {
     type Read = fn(Value) -> Value;

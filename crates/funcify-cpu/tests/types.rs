@@ -26,7 +26,7 @@ fn same_bits(graph: &Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Each step rounds, so a running sum of ones stops growing at 2,048 in f16 and at 256 in bf16.
+/// Each step rounds the sum, so a running sum of ones stops growing at 2,048 in f16 and at 256 in bf16.
 #[test]
 fn narrower_floats_are_rounded_by_each_op() {
     for (dtype, end) in [(DType::F16, 2048.0), (DType::BF16, 256.0)] {

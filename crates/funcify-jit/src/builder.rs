@@ -15,7 +15,7 @@ pub struct Value(pub(crate) ir::Value);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Register(Variable);
 
-/// A pointer into a buffer that advances by a fixed stride, which may be 0, after each iteration.
+/// A pointer into a buffer. The pointer advances by a fixed stride, which may be 0, after each iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream(usize);
 

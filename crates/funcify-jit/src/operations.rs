@@ -81,7 +81,8 @@ impl<T: Number> Builder<'_, T> {
         let larger = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
         let larger = self.choose(is_number, larger, x);
-        // If both values are zeros, `larger` is `y`. The bitwise AND keeps its sign bit only if `x` is negative, too.
+        // If both values are zeros, `larger` is `y`. The bitwise AND clears the sign bit of `y` unless the sign bit of
+        // `x` is also set.
         let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
         let rest = self.of_bits(rest);
         let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));

@@ -24,7 +24,7 @@ pub struct Matrix<'m> {
 #[derive(Clone, Debug)]
 pub struct RegisterRow {
     vectors: Vec<Value>,
-    /// The address of a copy of the row in memory, or `None` if no product has made one.
+    /// The address of a copy of the row in memory, or `None` if no product has stored one yet.
     copy: Option<IrValue>,
 }
 

@@ -1,14 +1,16 @@
-//! Tests that routines compute the operations that they were built from, and access only memory within their buffers.
+//! Tests that a routine performs the operations that were added to its builder, and accesses no memory outside its
+//! buffers.
 
 use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, RegisterRow, Routine, Span, Value};
 use ndarray::{Array2, s};
 
-/// Returns the span of a stream that stays at element `at` of a buffer.
+/// Returns the span of a stream that starts at element `at` of a buffer in every iteration.
 fn at(buffer: usize, at: usize) -> Span {
     Span { buffer, unit: 0, at, step: 0 }
 }
 
-/// Runs one iteration of a routine on two vectors, and returns the vector that it stores. `build` adds the operations.
+/// Builds a routine, runs one iteration of it on the vectors `x` and `y`, and returns the vector that the routine
+/// stores. `build` adds the operations that compute this vector from the two loaded ones.
 fn once<T: Number + Default>(
     lanes: usize,
     x: &[T],
@@ -51,7 +53,7 @@ fn truth<T: Number>(holds: bool) -> T {
     T::from(u8::from(holds))
 }
 
-/// Declares the same tests for both element types.
+/// Declares the given tests for both element types, `f32` and `f64`.
 macro_rules! of_both_types {
     ($($rows:tt)*) => {
         mod f32s {
@@ -120,7 +122,7 @@ fn functions_are_called_with_which_and_operands() {
 }
 
 /// Builds a routine that reads five elements per iteration, and adds the first three to running sums. In each
-/// iteration, it stores the three sums, followed by two copies of the third sum plus the fifth element.
+/// iteration, it stores the three sums, followed by two equal elements: the third sum plus the fifth element.
 fn sums() -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [state, xs, sums] = [builder.stream(), builder.stream(), builder.stream()];
@@ -169,7 +171,8 @@ fn columns_are_walked_backward_unit_by_unit() {
 
 #[test]
 fn a_loop_ends_itself_in_the_middle_of_an_iteration() {
-    // Halve a number until it is less than 1. Count the iterations both before and after the test of the condition.
+    // Halve a number until it is less than 1. Increment one counter before the condition is tested, and another one
+    // afterwards.
     let routine = Routine::new(1, Functions::NONE, |builder| {
         let numbers = builder.stream();
         let [x, before, behind] = [0, 1, 2].map(|index| {
@@ -260,8 +263,9 @@ fn a_routine_runs_in_several_threads_at_once() {
 /// The number of columns of the matrix in [`product`].
 const WIDTH: usize = 12;
 
-/// Builds a routine that multiplies rows of `rows` elements by the first four and the last four columns of a matrix.
-/// For each of these columns, it stores the sum of the even terms minus the sum of the odd terms.
+/// Builds a routine that multiplies a row of `rows` elements by the first four and the last four columns of a matrix in
+/// each iteration. For each of these columns, it adds the terms from even rows of the matrix and those from odd rows
+/// separately, and stores the first sum minus the second.
 fn product(rows: usize) -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [xs, matrix, to] = [builder.stream(), builder.stream(), builder.stream()];

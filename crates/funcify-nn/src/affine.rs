@@ -5,8 +5,8 @@ use funcify_core::ops::associative::associative_scan;
 
 use super::*;
 
-/// Computes the elementwise recurrence `h' = a h + b` over the rows of `a` and `b`. Returns the last state, and the
-/// states after each step.
+/// Runs the elementwise recurrence `h' = a h + b` from the state `init`, with one row of `a` and of `b` per step.
+/// Returns the last state, and the state after each step.
 pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) -> (Value, Value) {
     if !associative {
         return scan(init, (a, b), |h, (a, b)| {
@@ -22,8 +22,8 @@ pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) ->
 }
 
 /// Computes a depthwise causal convolution of `xs [T,B,F]` with a kernel of shape `[width,F]`, whose last row applies
-/// to the current step. `before` holds the `width - 1` rows before the first step. Returns the outputs, and the last
-/// `width - 1` input rows, which are `before` for the next chunk.
+/// to the current step. `before` holds the `width - 1` rows that precede `xs`. Returns the outputs, and the last input
+/// rows (`width - 1` of them), which the call for the next chunk takes as `before`.
 pub(super) fn short_convolution(xs: Value, before: Value, kernel: Value, width: usize) -> (Value, Value) {
     let rows = concat(&[before, xs], 0);
     let steps = xs.dim(0);
@@ -36,15 +36,15 @@ pub(super) fn short_convolution(xs: Value, before: Value, kernel: Value, width: 
 }
 
 impl Inputs<'_> {
-    /// Declares a state of shape `[B, width - 1, features]`: the inputs of a short convolution before the first step.
-    /// Returns it in the layout `[width - 1, B, features]`.
+    /// Declares a state of shape `[B, width - 1, features]`: the convolution inputs that precede the first step.
+    /// Returns the state in the layout `[width - 1, B, features]`.
     pub(super) fn rows_before(&self, name: &str, width: usize, features: usize) -> Value {
         let dims = [Dim::from("B"), (width - 1).into(), features.into()];
         self.state(name, dims).move_axis(1, 0)
     }
 
-    /// Declares the kernel of a short convolution in PyTorch's depthwise layout `[features, 1, width]`. Returns it in
-    /// the layout `[width, features]`.
+    /// Declares the kernel of a short convolution in PyTorch's depthwise layout `[features, 1, width]`. Returns the
+    /// kernel in the layout `[width, features]`.
     pub(super) fn short_kernel(&self, name: &str, features: usize, width: usize) -> Value {
         let init = Init::Uniform((width as f64).recip().sqrt());
         self.parameter(&format!("{name}.weight"), &[features, 1, width], init).squeeze(1).t()

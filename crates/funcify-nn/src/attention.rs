@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Gated linear attention (Yang et al. 2024): a linear attention layer with one memory matrix per head, whose rows
-/// decay by gates that depend on the input.
+/// Gated linear attention (Yang et al. 2024): a linear attention layer with one memory matrix per head. The rows of
+/// each matrix decay by gates that depend on the input.
 ///
 /// Each head computes the next memory `S' = diag(α) S + kᵀ v` and the output `o = q S' / √(key / heads)`, where the
 /// query q, the key k and the value v are linear projections of the input x, and `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)`
@@ -26,9 +26,9 @@ pub struct GatedLinearAttention {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The total size of the keys of all heads.
+    /// The total number of key features of all heads.
     pub key: usize,
-    /// The total size of the values of all heads.
+    /// The total number of value features of all heads.
     pub value: usize,
     /// The rank of the projection that computes the gates.
     pub rank: usize,
@@ -46,8 +46,8 @@ impl GatedLinearAttention {
         GatedLinearAttention { features, heads, key, value, rank: 16, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `key` and
-    /// `value`, or if the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0, if `heads`
+    /// does not divide `key` and `value`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("gated_linear_attention", Site::caller());

@@ -32,9 +32,9 @@ pub struct DeltaNet {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The total size of the keys of all heads.
+    /// The total number of key features of all heads.
     pub key: usize,
-    /// The total size of the values of all heads.
+    /// The total number of value features of all heads.
     pub value: usize,
     /// The width of the convolution kernels, in steps.
     pub width: usize,
@@ -57,8 +57,8 @@ impl DeltaNet {
         DeltaNet { features, heads, key, value, width, gated: false, negative: false, batch_first: true, dtype }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `key` and
-    /// `value`, or if the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0, if `heads`
+    /// does not divide `key` and `value`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = (if self.gated { "gated_delta_net" } else { "delta_net" }, Site::caller());

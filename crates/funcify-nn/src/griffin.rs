@@ -3,7 +3,7 @@
 use super::rg_lru::{GateNames, gates};
 use super::*;
 
-/// The recurrent block of Griffin (De et al. 2024) in the form of RecurrentGemma (Botev et al. 2024).
+/// The recurrent block of Griffin (De et al. 2024) as implemented in RecurrentGemma (Botev et al. 2024).
 ///
 /// The block applies `linear_x` to its input, then a short causal convolution and the recurrence of
 /// [`RgLru`](super::RgLru). It multiplies the result by `gelu(linear_y(input))`, using the `tanh` approximation of
@@ -53,8 +53,8 @@ impl Griffin {
         Griffin { features, inner, heads, width, associative: true, batch_first: true, dtype }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `inner`, or
-    /// if the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0, if `heads`
+    /// does not divide `inner`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("griffin", Site::caller());
@@ -81,8 +81,8 @@ impl Griffin {
             input: ["rg_lru.input_gate_weight", "rg_lru.input_gate_bias"],
         };
         let (log_a, input) = gates(inputs, xs, inner, self.heads, &names);
-        // These rows hold, for each step, 1 if the sequence started before the step, and 0 otherwise. The last row is
-        // the final value of `started`.
+        // Row `t` of `rows` is 1 if the sequence started before step `t`, and 0 otherwise. The last row is the final
+        // value of `started`.
         let steps = xs.dim(0);
         let rows = concat(&[started.unsqueeze(0), xs.index(2, 0).ones_like()], 0);
         let going_on = rows.slice(0, Dim::from(0)..steps).unsqueeze(2);

@@ -137,12 +137,12 @@ pub enum Init {
     Normal(f64),
     /// The same number for all elements.
     Constant(f64),
-    /// Explicit values, as f64.
+    /// Explicit values, given as f64.
     Values(HostTensor),
 }
 
 impl Init {
-    /// Creates explicit values by calling `number` with the index of each element.
+    /// Creates explicit initial values by calling `number` with the index of each element.
     fn from_fn(shape: &[usize], number: impl Fn(&[usize]) -> f64) -> Init {
         Init::Values(HostTensor::from_fn(DType::F64, shape, |index| Scalar::Float(number(index))))
     }
@@ -178,7 +178,7 @@ impl Inputs<'_> {
     }
 
     /// Swaps the time and batch axes if `batch_first` is set. This converts a sequence from the user's layout to
-    /// `[T,B,F]`, and back.
+    /// `[T,B,F]`, or back.
     fn steps_first(&self, sequence: Value) -> Value {
         if self.batch_first { sequence.move_axis(1, 0) } else { sequence }
     }
@@ -258,7 +258,7 @@ fn check_keys_and_values(
     check_divided_by_heads(layer, site, heads, &[("key", key), ("value", value)])
 }
 
-/// Multiplies the last axis of `x` by the transpose of a weight of shape `[to, from]`.
+/// Multiplies `x [.., from]` by the transpose of a weight of shape `[to, from]`.
 fn linear(x: Value, weight: Value) -> Value {
     x.dot_general(weight, &[(-1, 1)], &[])
 }

@@ -48,7 +48,8 @@ impl Lru {
         Lru { features, states, ring, max_phase, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0 or the dtype
+    /// is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         check_at_least_one("lru", Site::caller(), &[("features", self.features), ("states", self.states)])?;
@@ -68,8 +69,8 @@ impl Lru {
         let init = (inputs.state("state_re", state()), inputs.state("state_im", state()));
         let of_states = |number: &dyn Fn(usize) -> f64| Init::from_fn(&[n], |index| number(index[0]));
         let nu = inputs.parameter("nu_log", &[n], of_states(&|state| (-self.magnitude(state).ln()).ln())).exp();
-        // The fractional parts of multiples of the golden ratio are evenly distributed and uncorrelated with the
-        // magnitudes.
+        // Compute the phases from multiples of the golden ratio, because their fractional parts are evenly distributed
+        // and uncorrelated with the magnitudes.
         let phase = |state: usize| ((state + 1) as f64 * 0.618_033_988_749_895).fract() * self.max_phase;
         let theta = inputs.parameter("theta_log", &[n], of_states(&|state| phase(state).ln())).exp();
         let gamma = of_states(&|state| (1.0 - self.magnitude(state).powi(2)).sqrt().ln());

@@ -45,7 +45,8 @@ impl Mamba {
         Mamba { features, inner, states: 16, rank, width: 4, batch_first: true, dtype }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0 or the dtype
+    /// is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let sizes = [("features", self.features), ("inner", self.inner), ("states", self.states)];

@@ -16,8 +16,8 @@ use super::*;
 /// `conv1d.bias`, `dt_bias [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`, `out_proj.weight`.
 ///
 /// If `chunk` is set, the loop runs over chunks of `chunk` steps, and computes each chunk with matrix products (section
-/// 6 of the paper). Sequences then have the shape `[B, chunk * T, F]`. The results differ only by rounding, because
-/// sums are reassociated.
+/// 6 of the paper). Sequences then have the shape `[B, chunk * T, F]`. The results differ from those of a step-by-step
+/// loop only by rounding, because sums are reassociated.
 ///
 /// ```
 /// use funcify::nn::Mamba2;
@@ -50,13 +50,14 @@ pub struct Mamba2 {
 }
 
 /// The inputs of a step or of a chunk of steps: `x [.., G,R,P]`, `(b, c)` of shape `[.., G,N]`, and `Δ [.., G,R]`,
-/// where G is the number of groups, R the heads per group, P the features per head, and N the number of states.
+/// where G is the number of groups, R the number of heads per group, P the number of features per head, and N the
+/// number of states per feature.
 type StepInputs = (Value, (Value, Value), Value);
 
 impl Mamba2 {
-    /// Creates a layer that runs step by step over f32 sequences of shape `[B,T,F]`. It has `2 * features` inner
-    /// features, rounded up to whole heads, heads of 64 features (or a single smaller head), 128 states, one group, and
-    /// a convolution kernel of width 4.
+    /// Creates a layer that runs step by step over f32 sequences of shape `[B,T,F]`. Each head has 64 features, or `2 *
+    /// features` if that is less. The number of inner features is `2 * features`, rounded up to a multiple of the head
+    /// size. The layer has 128 states per feature, one group, and a convolution kernel of width 4.
     pub fn new(features: usize) -> Self {
         let head = (2 * features).min(64);
         let heads = if head == 0 { 0 } else { (2 * features).div_ceil(head) };
@@ -64,8 +65,8 @@ impl Mamba2 {
         Mamba2 { features, heads, head, states, groups, width, chunk, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0, if `groups` does not divide `heads`, or
-    /// if the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0, if `groups`
+    /// does not divide `heads`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("mamba2", Site::caller());
@@ -89,8 +90,7 @@ impl Mamba2 {
         let (convolved, last_before) = short_convolution(part(projected, inner, mixed), before, kernel, self.width);
         let bias = Init::Uniform((self.width as f64).recip().sqrt());
         let convolved = (convolved + inputs.parameter("conv1d.bias", &[mixed], bias)).silu();
-        // Initialise the bias to the inverse softplus of numbers between 0.001 and 0.1, which are therefore the step
-        // sizes for an input of 0.
+        // Choose step sizes between 0.001 and 0.1 for an input of 0, and initialise the bias to their inverse softplus.
         let sizes = Init::logspaced(1e-3, 1e-1, self.heads);
         let dt_bias = Init::from_fn(&[self.heads], |index| sizes(index[0]).exp_m1().ln());
         let delta = part(projected, inner + mixed, self.heads) + inputs.parameter("dt_bias", &[self.heads], dt_bias);
@@ -142,8 +142,8 @@ fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     (next, (next * to_states(c)).sum(4))
 }
 
-/// Computes the state after a chunk of Q steps, and the outputs `[Q,B,..]` of the chunk. Within the chunk, a matrix of
-/// decays weights the contribution of each step to later steps. The contribution of `h`, which is the state before the
+/// Computes the state after a chunk of Q steps, and the outputs `[Q,B,..]` of the chunk. The contribution of each step
+/// to the later steps of the chunk is weighted by a matrix of decays. The contribution of `h`, the state before the
 /// chunk, is added separately.
 fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     // The log of the total decay from the start of the chunk to the end of each step.

@@ -5,8 +5,8 @@ use funcify_core::stack;
 
 use super::*;
 
-/// The cell of a recurrent layer. It updates the state h from the input x. The weight W and the bias b belong to the
-/// input, and the weight U and the bias c to the state.
+/// The cell of a recurrent layer. It updates the state h from the input x. The weight W and the bias b apply to the
+/// input, and the weight U and the bias c apply to the state.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -84,7 +84,8 @@ impl Recurrent {
         Recurrent { cell, input, hidden, layers, bidirectional, bias, batch_first, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0 or the dtype
+    /// is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let name = match self.cell {

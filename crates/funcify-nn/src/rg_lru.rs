@@ -44,8 +44,8 @@ impl RgLru {
         RgLru { features, heads, width: 4, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `features`,
-    /// or if the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0, if `heads`
+    /// does not divide `features`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("rg_lru", Site::caller());

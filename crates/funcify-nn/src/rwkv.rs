@@ -88,8 +88,8 @@ impl Rwkv {
         Rwkv { version, features, heads, epsilon: 64e-5, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `features`,
-    /// or if the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0, if `heads`
+    /// does not divide `features`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("rwkv", Site::caller());

@@ -7,8 +7,8 @@ use super::*;
 ///
 /// Receptance r, key k and value v are each projected from a separate mixture of the input x and the input of the
 /// previous step. With `w = exp(time_decay)`, the memory consists of the sums `num' = exp(-w) num + exp(k) v` and `den'
-/// = exp(-w) den + exp(k)`. The output of a step is the projection of `sigmoid(r) (num + exp(time_first + k) v) / (den
-/// + exp(time_first + k))`. The stored sums are scaled by `exp(-max)`, so that no exponential overflows. The states are
+/// = exp(-w) den + exp(k)`. Each step outputs the projection of `sigmoid(r) (num + exp(time_first + k) v) / (den +
+/// exp(time_first + k))`. The stored sums are scaled by `exp(-max)`, so that no exponential overflows. The states are
 /// `shift [B, features]`, which holds the input before the first step, and `num`, `den` and `max`, of shape `[B,
 /// inner]`. All states are zero at the beginning of a sequence.
 ///
@@ -43,7 +43,8 @@ impl Rwkv4 {
         Rwkv4 { features, inner: features, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0 or the dtype
+    /// is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         check_at_least_one("rwkv4", Site::caller(), &[("features", self.features), ("inner", self.inner)])?;

@@ -39,7 +39,8 @@ impl SelectiveScan {
         SelectiveScan { features, states: 16, rank: features.div_ceil(16), batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0 or the dtype
+    /// is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let options = [("features", self.features), ("states", self.states), ("rank", self.rank)];
@@ -59,8 +60,7 @@ impl SelectiveScan {
         let (features, states, rank) = (self.features, self.states, self.rank);
         let x_proj = inputs.linear_weight("x_proj", features, rank + 2 * states);
         let dt_proj = inputs.linear_weight("dt_proj", rank, features);
-        // Initialise the bias to the inverse softplus of numbers between 0.001 and 0.1, which are therefore the step
-        // sizes for an input of 0.
+        // Choose step sizes between 0.001 and 0.1 for an input of 0, and initialise the bias to their inverse softplus.
         let steps = Init::logspaced(1e-3, 1e-1, features);
         let bias = Init::from_fn(&[features], |index| steps(index[0]).exp_m1().ln());
         let bias = inputs.parameter("dt_proj.bias", &[features], bias);

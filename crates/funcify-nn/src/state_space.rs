@@ -46,7 +46,8 @@ impl S5 {
         S5 { features, states, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0 or the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0 or the dtype
+    /// is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         check_at_least_one("s5", Site::caller(), &[("features", self.features), ("states", self.states)])?;
@@ -86,7 +87,7 @@ impl S5 {
     }
 }
 
-/// Runs the recurrence `x' = rate x + driven` step by step. Returns the last state, and the states after each step.
+/// Runs the recurrence `x' = rate x + driven` step by step. Returns the last state, and the state after each step.
 pub(super) fn scan_in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     scan(init, driven, |x, u| {
         let moved = multiply(rate, x);
@@ -96,7 +97,7 @@ pub(super) fn scan_in_steps(rate: Complex, init: Complex, driven: Complex) -> (C
 }
 
 /// Runs the recurrence of [`scan_in_steps`] as an associative scan. Row 0 of the scan is the initial state. Returns the
-/// last state, and the states after each step.
+/// last state, and the state after each step.
 pub(super) fn scan_in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
     let steps = (rows(init.0, driven.0), rows(init.1, driven.1));

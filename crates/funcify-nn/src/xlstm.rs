@@ -71,8 +71,8 @@ fn stabilised_gates(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
 /// the gates i and f, of shape `[T,B,heads]`.
 type MatrixRows = ((Value, Value, Value), (Value, Value));
 
-/// Runs the mLSTM loop. Adds `epsilon`, if given, to the denominator of h. Returns the last memory, n and m, and the
-/// outputs before the output gate, of shape `[T,B,heads,..]`.
+/// Runs the mLSTM loop. Adds `epsilon`, if given, to the denominator of h. Returns the final values of the memory, n
+/// and m, and the values of h before the output gate is applied, of shape `[T,B,heads,..]`.
 pub(super) fn matrix_memory(
     init: (Value, Value, Value),
     rows: MatrixRows,
@@ -96,8 +96,8 @@ impl Xlstm {
         Xlstm { cell, input, hidden, heads: 1, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `hidden`, or
-    /// if the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0, if `heads`
+    /// does not divide `hidden`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = (if self.cell == XlstmCell::Slstm { "slstm" } else { "mlstm" }, Site::caller());

@@ -30,9 +30,9 @@ pub struct XlstmLarge {
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The total size of the keys of all heads.
+    /// The total number of key features of all heads.
     pub key: usize,
-    /// The total size of the values of all heads.
+    /// The total number of value features of all heads.
     pub value: usize,
     /// The soft cap on the preactivations of the input and forget gates.
     pub cap: f64,
@@ -52,8 +52,8 @@ impl XlstmLarge {
         XlstmLarge { features, heads, key, value, cap, epsilon, batch_first: true, dtype: DType::F32 }
     }
 
-    /// Builds the graph and its parameters. Returns an error if a size is 0, if `heads` does not divide `key` and
-    /// `value`, or if the dtype is not a float type.
+    /// Builds the graph of the layer, and lists its states and parameters. Returns an error if a size is 0, if `heads`
+    /// does not divide `key` and `value`, or if the dtype is not a float type.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("xlstm_large", Site::caller());

@@ -2,8 +2,8 @@
 
 /// Finds a patch that makes a result wrong, by bisection over `patches` patches. Returns the number of the patch,
 /// counted from 1, or `None` if the result is right after all patches or already wrong before the first one. `is_right`
-/// receives a number of patches, and returns `true` if the result is right after that many; use
-/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) to apply only those.
+/// receives a number of patches, and returns `true` if the result is right when only that many patches are applied (see
+/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after)).
 ///
 /// The result is right before the returned patch and wrong after it, even if a later patch hides the error again.
 ///
@@ -67,8 +67,8 @@ mod tests {
         assert_eq!(first_wrong(10, |count| if count == 5 { Err("stopped") } else { Ok(count < 3) }), Err("stopped"));
     }
 
-    /// Tests a sequence in which a patch hides an earlier error, and a later patch introduces another one. The search
-    /// may return either patch that makes the result wrong.
+    /// Tests a sequence of patches in which one patch hides an earlier error, and a later patch introduces another
+    /// error. The search may return either of the two patches that introduce an error.
     #[test]
     fn what_is_named_changes_the_answer() {
         let is_right = |count: usize| !(3..7).contains(&count) && count < 9;

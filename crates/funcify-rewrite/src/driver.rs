@@ -1,8 +1,8 @@
-//! The driver, which rebuilds a graph op by op and tries each rule on each op.
+//! Implements the driver, which rebuilds a graph op by op and tries each rule on each op.
 //!
-//! The ops of a replacement are placed like any other ops, so the rules are also tried on them. Bodies are rewritten
-//! before the ops that contain them. The driver repeats passes over a graph until nothing changes. Rules make a program
-//! smaller or move work out of a loop, so rewriting terminates; `MAX_PASSES` is only a safeguard.
+//! The driver processes the ops of a replacement like any other ops, so it also tries the rules on them. Bodies are
+//! rewritten before the ops that contain them. The driver repeats passes over a graph until nothing changes. Rules make
+//! a program smaller or move work out of a loop, so rewriting terminates; `MAX_PASSES` is only a safeguard.
 
 use std::borrow::Cow;
 
@@ -216,8 +216,9 @@ impl Driver {
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
-    /// Places the nodes of a graph, with `inputs` in place of the graph's inputs. Transforms each node's op with `op`
-    /// before placing the node. Returns the values of the graph's outputs, or `None` if a node cannot be placed.
+    /// Places the nodes of `graph` in the graph that is being rebuilt, with `inputs` as the values of its inputs.
+    /// Transforms each node's op with `op` before placing the node. Returns the values of the outputs of `graph`, or
+    /// `None` if a node cannot be placed.
     fn place_nodes(
         &mut self,
         to: &mut Placing,

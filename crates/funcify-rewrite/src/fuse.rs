@@ -53,7 +53,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
     }
     let live = graph.live_nodes();
     let mut pairs: Vec<Pair> = Vec::new();
-    // For each sequence, the last loop so far that reads it.
+    // Maps each sequence to the last loop found so far that reads it.
     let mut readers: HashMap<ValueId, usize> = HashMap::new();
     for (second, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
         let Some(scan) = fusible(graph, node) else { continue };
@@ -123,8 +123,8 @@ fn add_merged(copy: &mut GraphCopy<'_>, graph: &Graph, first: usize, second: usi
     let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
     let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };
     let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
-    // Append the second body to the first. Where the second body reads a row of the first loop's trace, use the value
-    // that the first body writes to it.
+    // Append the second body to the first. If the second body reads a row of a trace of the first loop, use the value
+    // that the first body writes to that row.
     let mut copied = ValueMap::new(&other.body);
     let rows = rows_of(a, b);
     for (part, row) in other.sequences.iter().zip(&rows).filter_map(|(part, row)| Some((part, (*row)?))) {

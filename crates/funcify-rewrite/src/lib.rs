@@ -14,8 +14,9 @@
 //!   time is neither removed nor moved to a point where it runs more often than before.
 //! - **rewrite-c4** Rewriting terminates and is idempotent.
 //!
-//! Programs are differentiated first and rewritten afterwards. In the opposite order, work that was moved out of a loop
-//! would not be differentiated as part of the loop. Loops with a truncated derivative (scan-c8) are left unchanged.
+//! Programs are differentiated first and rewritten afterwards. If rewriting came first, work that it moves out of a
+//! loop would not be differentiated as part of the loop. Loops with a truncated derivative (scan-c8) are left
+//! unchanged.
 
 mod bisect;
 mod common;

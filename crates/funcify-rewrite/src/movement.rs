@@ -41,8 +41,8 @@ pub(super) fn movement(context: &RewriteContext<'_>) -> Option<Patch> {
     }
 }
 
-/// Returns the result shape of a transpose that moves only axes of size 1, and is therefore a reshape. Returns `None`
-/// for any other transpose.
+/// Returns the shape of the result if a transpose changes only the positions of axes of size 1, and can therefore be
+/// replaced by a reshape. Returns `None` for any other transpose.
 fn only_ones_move(op: &Transpose, from: &Shape) -> Option<Shape> {
     let others = op.axes.iter().filter(|axis| from[**axis].constant() != Some(1));
     others.is_sorted().then(|| Shape::new(op.axes.iter().map(|axis| &from[*axis])))
@@ -57,7 +57,7 @@ fn moves_nothing(op: &Op, from: &TensorType) -> bool {
         Movement::Broadcast(op) => op.shape == *shape,
         Movement::Slice(op) => op.start == Dim::from(0) && op.limit == shape[op.axis] && op.step == 1,
         Movement::Pad(op) => op.low == Dim::from(0) && op.high == Dim::from(0) && op.interior == 0,
-        // `movement` itself removes a `concat` of a single operand.
+        // A `concat` of a single operand moves nothing either, but `movement` itself removes it.
         Movement::Concat(_) | Movement::Reverse(_) | Movement::Bitcast(_) => false,
     }
 }

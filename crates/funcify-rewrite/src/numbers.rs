@@ -3,7 +3,7 @@
 use super::rule::RewriteContext;
 use super::*;
 
-/// The maximum number of elements that [`splat`] compares in a constant. Larger constants are not recognised.
+/// The maximum number of elements that [`splat`] compares in a constant. Larger constants are not recognised as splats.
 const MAX_COMPARED_ELEMENTS: usize = 1 << 12;
 
 impl RewriteContext<'_> {
@@ -15,14 +15,14 @@ impl RewriteContext<'_> {
         }
     }
 
-    /// Returns the fill value if the value is known to be a splat, or `None` otherwise.
+    /// Returns the fill value of `value` if it is known to be a splat, or `None` otherwise.
     pub(super) fn splat(&self, value: ValueId) -> Option<Scalar> {
         splat(self.graph, value)
     }
 }
 
-/// Returns the fill value of a splat: a constant with equal elements, or a broadcast, reshape or transpose of one.
-/// Returns `None` for any other value.
+/// Returns the fill value of a splat: a constant with equal elements, or a broadcast, reshape or transpose of such a
+/// constant. Returns `None` for any other value.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
         let node = graph.node_of(value)?;
@@ -46,8 +46,8 @@ pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
     }
 }
 
-/// Returns `true` for the neutral element of addition: 0 for integers, and `-0.0` for floats, because adding `0.0` to
-/// `-0.0` gives `0.0`.
+/// Returns `true` for the neutral element of addition: 0 for integers, and `-0.0` for floats. The float `0.0` is not
+/// neutral, because adding it to `-0.0` gives `0.0`.
 pub(super) fn is_additive_identity(scalar: Scalar) -> bool {
     scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(-0.0))
 }

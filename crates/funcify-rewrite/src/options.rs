@@ -38,7 +38,7 @@ pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
 
 impl RewriteOptions {
     /// Creates the default options: all rules except those that run only on request, no limit on patches, and no
-    /// recorded texts.
+    /// recording of [`texts`](Self::texts).
     pub fn new() -> Self {
         RewriteOptions::default()
     }
@@ -110,7 +110,7 @@ impl RewriteOptions {
         self
     }
 
-    /// Makes rewriting record the text of each replaced op and of its replacement.
+    /// Enables the recording of the text of each replaced op and of its replacement.
     pub fn texts(mut self) -> Self {
         self.texts = true;
         self

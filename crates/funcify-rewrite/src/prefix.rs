@@ -6,15 +6,15 @@
 //! the trace; a trace that is an output of the graph counts as read in full. If the new number of steps can be
 //! negative, the shortened loop must fail in the same cases as the original program. For example, if the first `T-1` of
 //! `T` rows are read, the original slice of the trace fails at run time when `T` is 0. The rewrite therefore slices the
-//! sequences to the remaining rows before the shortened loop, and one of these slices must fail in that case too.
+//! sequences to the rows that the shortened loop reads, and one of these slices must also fail if `T` is 0.
 
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// The steps of a loop that the uses examined so far need.
+/// The steps that a loop must run for the uses of its results that were examined so far.
 #[derive(Default)]
 struct Needed {
-    /// The number of steps, or `None` if no use has been found yet or all steps are needed.
+    /// The number of needed steps, or `None` if no use has been examined yet or if all steps are needed.
     steps: Option<Dim>,
     /// The end index of each examined slice.
     limits: Vec<Dim>,
@@ -52,7 +52,7 @@ pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
 }
 
 /// Adds the shortened loop to the copy of the graph. If the new number of steps may be negative, also slices the loop's
-/// sequences to the rows that these steps read, because such a slice rejects a negative number.
+/// sequences to the rows that these steps read, because such a slice fails if that number is negative.
 fn add_shorter(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {
@@ -128,7 +128,7 @@ fn first_steps(buffer: &Buffer, user: &Node) -> Option<(Dim, Dim)> {
     Some((limit.clone() - given, limit.clone()))
 }
 
-/// Returns the larger of two numbers of steps, or `None` if the sizes determine which one is larger.
+/// Returns the larger of two numbers of steps, or `None` if the comparison depends on the sizes of a call.
 fn larger(left: Dim, right: Dim) -> Option<Dim> {
     match (left.is_at_least(&right), right.is_at_least(&left)) {
         (Some(true), _) => Some(left),

@@ -61,7 +61,8 @@ fn a_weight_gradient_is_one_product() {
     assert_eq!((products(&graph), inside), (3, 2), "{graph}");
 }
 
-/// Checks that the gradient of a filter's coefficients sums scalars in the loop and pads the sums after the loop.
+/// Checks that the gradient with respect to the coefficients of a filter is summed as scalars in the loop and padded
+/// only after the loop.
 #[test]
 fn the_gradient_of_coefficients_is_padded_after_the_loop() {
     use funcify_core::ops::Op;

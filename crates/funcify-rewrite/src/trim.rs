@@ -3,12 +3,12 @@
 //!
 //! Precondition: every use of the trace is a slice that reads only its last `n` rows, for a constant `n`. A trace that
 //! is an output of the graph counts as read in full. The trace is known to have at least as many rows as the largest of
-//! these `n`. Otherwise, a loop with too few steps would fail with a different error than the slice.
+//! these `n`. If it had fewer, the trimmed loop would fail with a different error than the slice.
 
 use super::*;
 
-/// Trims each trace if only its last rows are read. Returns the new graph, and the source line of the first changed
-/// loop. Returns `None` if no trace can be trimmed.
+/// Trims all traces from which only the last rows are read. Returns the new graph, and the source line of the first
+/// changed loop. Returns `None` if no trace can be trimmed.
 pub(super) fn trim_traces(graph: &Graph) -> Option<(Graph, Site)> {
     let trimmable = trimmable(graph);
     let op = |_: usize, node: &Node| match &node.op {
@@ -61,8 +61,8 @@ fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
 }
 
-/// Returns the smallest `n` for which a slice reads only the last `n` rows of a trace. Returns `None` if the op is not
-/// a contiguous slice along axis 0, if it can fail, or if `n` is not constant.
+/// Returns the smallest `n` for which a slice reads only the `n` rows of a trace that the loop writes last. Returns
+/// `None` if the op is not a contiguous slice along axis 0, if it can fail, or if `n` is not constant.
 fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
     let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
     if !cannot_fail(graph, node, &Sizes::new()) {

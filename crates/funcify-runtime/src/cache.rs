@@ -67,9 +67,9 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         self.lock().add(entry, self.capacity);
     }
 
-    /// Returns an entry for which `serves` returns `true`. If there is none, creates it with `make`, or waits if
-    /// another call is already creating an entry for `key`. A waiting call runs `check_cancelled` at regular intervals,
-    /// and stops waiting if `check_cancelled` returns an error.
+    /// Returns an entry for which `serves` returns `true`. If there is none, creates an entry with `make`, or waits if
+    /// another call is already creating one for `key`. A waiting call runs `check_cancelled` at regular intervals, and
+    /// stops waiting if `check_cancelled` returns an error.
     pub fn find_or_make<F>(
         &self,
         key: &K,

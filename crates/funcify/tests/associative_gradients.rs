@@ -112,7 +112,7 @@ fn noise(count: usize, seed: u64) -> HostTensor {
     })
 }
 
-/// Asserts that the outputs of a graph are close to the expected ones.
+/// Asserts that the outputs of a graph are close to the expected outputs.
 fn assert_near(graph: &Graph, found: &[HostTensor], expected: &[HostTensor], what: &str) {
     for ((found, expected), output) in found.iter().zip(expected).zip(graph.outputs()) {
         for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {

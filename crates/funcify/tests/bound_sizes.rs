@@ -108,7 +108,7 @@ fn a_constant_is_a_size() {
     assert_eq!(results, [row([1.0, 2.0]), HostTensor::from([0i64, 1, 2])]);
 }
 
-/// Checks bind-c2: a negative size causes an error at run time that points to the user's line.
+/// Checks bind-c2: a negative size causes a run-time error, which points to the user's line.
 #[test]
 fn a_negative_size_is_refused_with_its_line() {
     let graph = build(|g| iota(bind_size(g.input("n", "i64[]")), DType::F64).sum(0));

@@ -38,7 +38,7 @@ fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>>
     Function::compile_with(graph, &Reference, options)?.call_host(&inputs)
 }
 
-/// Runs a program whose `stopper` cancels the call on its run number `count`, and returns the error.
+/// Runs a program whose `stopper` cancels the call on its `count`th run, and returns the error.
 fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error {
     let handle = Cancellation::new();
     HANDLE.set(Some((handle.clone(), count)));

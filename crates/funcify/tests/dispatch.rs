@@ -15,7 +15,7 @@ fn check(function: &Function<Reference>, inputs: &[HostTensor], expected: f64) {
 }
 
 /// A branch contains an inner loop whose number of steps is k, the index of the outer loop's step. This index is static
-/// only within that step. If the branch is taken, step k adds k.
+/// only within that step. If the branch is taken, step k adds k to x.
 #[test]
 fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     let graph = Graph::build("branches", |g| {

@@ -139,7 +139,7 @@ fn derivatives() {
     check("gradient_by_an_unknown_input", graph.grad("w", GradOptions::new()));
 }
 
-/// Derivatives with respect to a key, or with respect to a float from which keys are computed, are rejected, also if a
+/// Derivatives with respect to a key, or with respect to a float from which keys are computed, are rejected, even if a
 /// loop computes the keys.
 #[test]
 fn derivatives_through_random_state() {
@@ -373,7 +373,7 @@ fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) 
     done.trace(&state)
 }
 
-/// Builds a loop that doubles the row at the first tap, with an explicit number of steps if `steps` is set.
+/// Builds a loop that doubles the row at the first tap. If `steps` is `Some`, it sets the number of steps of the loop.
 fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> Value {
     let mut loop_ = Recurrence::new();
     let x = loop_.sequence(rows, taps);
@@ -394,7 +394,7 @@ fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
     done.trace(&state)
 }
 
-/// Checks scan-c3: the steps must not read or write rows outside their tensors.
+/// Checks scan-c3: the steps must not read or write rows that are out of bounds.
 #[test]
 fn rows() {
     assert_rejected("scalar_sequence", |g| scan((), g.input("xs", "f32[]"), |(), x| ((), x)));
@@ -584,7 +584,7 @@ fn check_line<T>(result: Result<T, Error>, line: u32) {
     assert_eq!((location.file().ends_with("tests/errors.rs"), location.line()), (true, line), "{error}");
 }
 
-/// Invalid sizes that are known only at the call are rejected, and so are sizes that no input determines.
+/// Sizes are rejected if no input determines them, or if they are invalid in a call.
 #[test]
 fn sizes_of_calls() {
     let graph = Graph::build("model", |g| (g.input("x", "f32[T]"), iota(Dim::from("T") - 3, DType::I64)));

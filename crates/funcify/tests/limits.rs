@@ -150,7 +150,7 @@ fn rows() -> Graph {
     graph.unwrap()
 }
 
-/// A call succeeds if its function has a sufficient memory budget, and is rejected if the budget is smaller.
+/// A call succeeds if its function has a sufficient memory budget, and is rejected if the budget is too small.
 #[test]
 fn a_function_has_a_budget_of_its_own() {
     let arguments = [HostTensor::from([1f64; 64]), HostTensor::from([2f64; 32])];
@@ -164,7 +164,7 @@ fn a_function_has_a_budget_of_its_own() {
         assert_eq!(call(Some(1 << 20)).unwrap(), expected);
         let says = ["would exceed the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
         assert_rejected(call(Some(10 << 10)), "OverBudget", &says);
-        // A single threshold separates the budgets that fail from those that succeed.
+        // A single threshold separates the budgets that are too small from those that are sufficient.
         let first = (1..64).find(|step| call(Some(step * 2048)).is_ok()).unwrap() * 2048;
         assert!((32 * 64 * 8..64 * 2048).contains(&first), "{first}");
         assert!((first / 2048..64).all(|step| call(Some(step * 2048)).is_ok()));
@@ -188,8 +188,8 @@ fn arguments_are_held_against_the_budget() {
     }
 }
 
-/// The size of the result depends on data. After a call exceeds the budget, a smaller call to the same function still
-/// succeeds.
+/// The size of the result depends on data. After a call exceeds the budget, a call of the same function with a smaller
+/// result still succeeds.
 #[test]
 fn a_refusal_leaves_the_function_as_it_was() {
     let text = "fn @f(%s: f32[], %n: i64[]) {
@@ -271,7 +271,7 @@ fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
     assert_eq!(evaluate(&graph, &[HostTensor::scalar(1f32)]).unwrap(), [HostTensor::from([2f32, 4., 8.])]);
 }
 
-/// Every step of an unrolled loop counts towards the limits, even if it does nothing.
+/// Every step of an unrolled loop counts towards the limits, even a step that does nothing.
 #[test]
 fn unrolling_is_limited_by_steps_and_by_rows() {
     // Rewrites are disabled, because they would remove the loops.

@@ -77,7 +77,7 @@ fn a_budget_takes_the_least_work_that_fits() {
     // steps and a single step.
     assert_eq!(rows(CheckpointPolicy::Budget(63 * row)), 8 + 11 + 11 + 5 + 1);
     assert_eq!(rows(CheckpointPolicy::Budget(0)), 20, "the least memory of four levels");
-    // A symbolic number of steps is assumed to be 1024.
+    // If the number of steps is symbolic, the policy assumes 1024 steps.
     let text = network(ScanOptions::new()).to_string().replace("1024", "T");
     let symbolic = Graph::parse(&text).unwrap();
     let scans = |budget: usize| {
@@ -234,7 +234,7 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
 }
 
 /// Returns `true` if, under this policy, the backward loop of a linear recurrence recomputes the state after each step.
-/// It reads `xs` only for that purpose.
+/// The backward loop reads `xs` only for that purpose.
 fn is_recomputed(policy: CheckpointPolicy) -> bool {
     let graph = built("linear", |g| {
         let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));

@@ -1,5 +1,5 @@
 //! Tests programs that are specialised for sizes and values: bound sizes, folded constants and shared code must be
-//! right in every call and every step.
+//! correct in every call and every step.
 
 mod shared;
 

@@ -258,8 +258,8 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
 /// Each step reads several rows of a padded sequence, or of the result of a cumulative op or an associative scan.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // Each number is the number of rows that the program prepends to the sequence. Taps that reach back by fewer rows
-    // are skipped, because the loop would have more steps than the sequence has rows.
+    // Each function in `makes` comes with the number of rows that it prepends to the sequence. Taps that reach back by
+    // fewer rows are skipped, because the loop would have more steps than the sequence has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),

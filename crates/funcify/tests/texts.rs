@@ -26,7 +26,7 @@ fn the_line_is_shown_with_a_caret() {
   >   %0: f32[2,3] = tnah %x
                      ^";
     assert_eq!(error.to_string(), expected);
-    // The caret points to the right character: after tabs, in a long line, at the end of a line, and past the last
+    // The caret points to the correct character: after tabs, in a long line, at the end of a line, and past the last
     // line.
     let line = format!("{}%0: f32[2,3] = tanh %x, %nothing", "\t".repeat(3));
     assert_rejected(&program(&line), &["\n      \t\t\t                        ^"]);
@@ -136,7 +136,7 @@ fn a_size_that_no_input_has_is_marked() {
     assert_rejected(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a named size"]);
 }
 
-/// If a name lacks its `@`, or the step index has a wrong name, the error suggests the right name.
+/// If a name lacks its `@`, or the step index has a wrong name, the error suggests the correct name.
 #[test]
 fn a_name_without_its_mark_is_answered_with_it() {
     let loops = "%0: f32[3] = scan @step {steps=2} {
@@ -161,7 +161,8 @@ fn a_name_without_its_mark_is_answered_with_it() {
 /// The maximum nesting depth of bodies.
 const MAX_DEPTH: usize = 64;
 
-/// Builds graphs that nest each kind of loop, and `cond`, to this depth. Returns them keyed by kind.
+/// Builds a graph for each kind of loop, and for `cond`, with bodies nested to this depth. Returns the graphs keyed by
+/// kind.
 fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     type Nest = fn(usize, Value) -> Value;
     fn by_scan(depth: usize, x: Value) -> Value {
@@ -200,7 +201,7 @@ fn a_nest_that_prints_also_parses() {
     std::thread::Builder::new().stack_size(2 << 20).spawn(look).unwrap().join().unwrap();
 }
 
-/// The builder and the parser reject bodies that are nested too deep, whether by one level or by many.
+/// The builder and the parser reject bodies that are nested too deeply, whether by one level or by many.
 #[test]
 fn a_nest_that_is_too_deep_is_refused() {
     for depth in [MAX_DEPTH + 1, 3 * MAX_DEPTH] {

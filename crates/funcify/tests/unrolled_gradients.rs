@@ -1,5 +1,5 @@
-//! Tests gradients of loops with early exit when unrolling is forced. The backward loop runs as many steps as the
-//! forward loop did. That number depends on data, but it has the same static maximum as in the forward loop.
+//! Tests the gradients of loops that exit early, compiled with `LoopStrategy::Unroll`. The backward loop runs as many
+//! steps as the forward loop did. That number depends on data, but its static maximum is the same for both loops.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;

@@ -49,7 +49,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
 }
 
 /// Returns the logits for each pair of letters. For a pair in the text, the largest logit is that of the letter that
-/// follows it.
+/// follows the pair.
 fn model(letters: &[char]) -> HostTensor {
     let text: Vec<char> = TEXT.chars().collect();
     HostTensor::from_fn(DType::F32, &[letters.len(); 3], |index| {

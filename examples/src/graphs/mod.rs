@@ -1,5 +1,5 @@
-//! Small graphs that run on every backend. Each file shows one use of control flow. Its function `show` runs the
-//! example, and returns an error if a claim does not hold.
+//! Small graphs that run on every backend. Each file shows one use of control flow. The file's function `show` runs the
+//! example, and returns an error if a check fails.
 
 pub(crate) mod chunked_loss;
 pub(crate) mod clamp_invalid;

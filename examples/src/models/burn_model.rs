@@ -17,7 +17,7 @@ impl Model {
         (self.input.forward(x) + self.hidden.forward(h)).tanh()
     }
 
-    /// Runs the loop by hand, which records a node on the tape for each op of each step.
+    /// Runs the handwritten loop. Burn's autodiff records a node on its tape for each op of each step.
     fn by_hand(&self, mut h: Tensor<2>, xs: Tensor<3>) -> Tensor<2> {
         for x in xs.iter_dim(0) {
             h = self.step(h, x.squeeze_dim(0));
@@ -25,7 +25,7 @@ impl Model {
         h
     }
 
-    /// Runs the loop with funcify, which records one op on the tape.
+    /// Runs the loop with funcify. Burn's autodiff records the whole loop as a single op.
     fn forward(&self, h: Tensor<2>, xs: Tensor<3>) -> funcify::Result<Tensor<2>> {
         let (h, ()) = scan(self, h, xs, |model, h, x| (model.step(h, x), ()))?;
         Ok(h)

@@ -63,8 +63,8 @@ impl Weights {
         VarBuilder::from_varmap(&self.map, self.dtype, &Device::Cpu)
     }
 
-    /// Returns a `VarBuilder` that holds these weights as constants, like one that loads a file. A missing weight is an
-    /// error.
+    /// Returns a `VarBuilder` that holds these weights as constants, like a `VarBuilder` that loads a file. A missing
+    /// weight is an error.
     pub fn file(&self) -> VarBuilder<'static> {
         let tensors: HashMap<String, Tensor> =
             self.vars().into_iter().map(|(name, var)| (name, var.as_detached_tensor())).collect();

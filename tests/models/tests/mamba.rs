@@ -1,5 +1,5 @@
-//! Tests Mamba: whole prompts against the token-by-token runs of candle-transformers (the library), the exchange of
-//! states with the library, gradients and training.
+//! Tests Mamba. Compares whole prompts with token-by-token runs of candle-transformers (the library). Also tests
+//! gradients, training, and the exchange of states with the library.
 
 mod walk;
 

@@ -1,5 +1,5 @@
-//! Tests Mamba-2: whole prompts against the token-by-token and chunked runs of candle-transformers (the library), the
-//! exchange of states with the library, gradients and training.
+//! Tests Mamba-2. Compares whole prompts with token-by-token and chunked runs of candle-transformers (the library).
+//! Also tests gradients, training, and the exchange of states with the library.
 
 mod walk;
 

@@ -1,5 +1,5 @@
-//! Tests RecurrentGemma: whole and partial prompts against the steps of candle-transformers (the library), gradients
-//! and training.
+//! Tests RecurrentGemma. Compares whole and partial prompts with token-by-token runs of candle-transformers (the
+//! library). Also tests gradients and training.
 
 use candle_core::{DType, IndexOp, Tensor};
 use candle_transformers::models::recurrent_gemma as library;

@@ -1,5 +1,5 @@
-//! Tests RWKV 5 and 6: whole prompts against the token-by-token runs of candle-transformers (the library), the exchange
-//! of states with the library, gradients and training.
+//! Tests RWKV 5 and 6. Compares whole prompts with token-by-token runs of candle-transformers (the library). Also tests
+//! gradients, training, and the exchange of states with the library.
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
@@ -160,7 +160,7 @@ fn it_learns_what_the_library_cannot() {
     for version in VERSIONS {
         let weights = weights(version, DType::F32);
         let ids = tokens(1, 12, 13);
-        // The library's norm has no gradient, so the layers before it get none either.
+        // The library's norm has no gradient, so no gradient reaches the layers before it.
         let theirs = Library::new(version, weights.builder()).unwrap();
         let loss = next_token_loss(&theirs.walk(&ids, &mut library_state()), &ids).unwrap();
         let gradients = loss.backward().unwrap();

@@ -1,4 +1,4 @@
-//! `softplus {beta=2}`: an op that is defined outside of funcify, with lowering rules for backends that do not know it.
+//! `softplus {beta=2}`: an op that is defined outside of funcify, with lowering rules for Candle and Burn.
 //!
 //! `softplus(x) = log(1 + exp(beta * x)) / beta` is a smooth approximation of `max(x, 0)` that becomes sharper as
 //! `beta` grows. It is computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which cannot overflow.

@@ -1,7 +1,7 @@
 //! A naive interpreter into which one of several faults can be injected.
 //!
 //! Without a fault, the interpreter follows the invariants of `scan` literally. With a fault, a row that was never
-//! written reads as zeros, as it might in the memory of a real backend.
+//! written reads as zeros, as it might on a real backend.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ impl Interpreter {
             .collect()
     }
 
-    /// Rejects a tensor of more than `MAX_ELEMENTS` elements. Only a step that runs because of a fault computes such a
-    /// tensor.
+    /// Rejects a tensor of more than `MAX_ELEMENTS` elements. Only a step that runs because of a fault can compute such
+    /// a tensor.
     fn check_size(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MAX_ELEMENTS) {
@@ -169,7 +169,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs step `t`. Returns `true` if the loop exits early after it (scan-c6).
+    /// Runs step `t`. Returns `true` if the loop exits early after this step (scan-c6).
     fn step(&mut self, state: &mut Loop<'_>, t: usize, is_last: bool) -> Result<bool> {
         let scan = state.scan;
         let results = scan.results();
@@ -221,7 +221,7 @@ impl Interpreter {
         }
     }
 
-    /// Returns `true` if a step performs its write with this index. Some faults drop writes.
+    /// Returns `true` if a step performs write `number` to a buffer. Some faults drop writes.
     fn writes(&self, number: usize, is_last: bool) -> bool {
         match self.fault {
             Fault::OnlyFirstWrite => number == 0,
@@ -283,7 +283,8 @@ impl Interpreter {
         self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// Returns the row. Without a fault, a missing row is an error (scan-c5). With a fault, it reads as zeros.
+    /// Returns `row` if it exists. Otherwise, returns zeros if there is a fault, and an error if there is none
+    /// (scan-c5).
     fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),

@@ -16,10 +16,10 @@ pub enum Fault {
     None,
     /// A step's reads see the writes of the same step (scan-c1).
     ReadsAfterWrites,
-    /// Reads of a sequence are off by one: they return the next row, and at the end the last row again.
+    /// Reads of a sequence are off by one: they return the next row, or the last row if there is no next one.
     SequenceTapOffByOne,
-    /// Reads of a buffer are off by one: they return the previous row in execution order, and at the start the first
-    /// row again.
+    /// Reads of a buffer are off by one: they return the previous row in execution order, or the first row if there is
+    /// no previous one.
     BufferTapOffByOne,
     /// All reads of a sequence or a buffer return the row of its first tap.
     OnlyFirstTap,
@@ -39,7 +39,7 @@ pub enum Fault {
     ZeroStepsRunOne,
     /// Carries keep their initial values.
     CarryNotReplaced,
-    /// Carries are replaced one by one, and each replacement sees the earlier ones.
+    /// Carries are replaced one by one, and each new value is computed with the carries that are already replaced.
     CarriesReplacedOneByOne,
     /// A nested loop that runs again reads the loop invariants of its first run.
     InvariantsOfFirstRun,
@@ -49,7 +49,8 @@ pub enum Fault {
     StoppingStepDropped,
     /// Buffers keep the rows of steps that did not run (scan-c6).
     RowsNotCut,
-    /// The rows of steps that did not run are cut off at the end of a buffer, even in a reversed loop (scan-c6).
+    /// The rows of steps that did not run are cut off at the end of a buffer, even in a reversed loop, where these rows
+    /// are at the start (scan-c6).
     CutAtTheEnd,
     /// f64 results are rounded to f32.
     DoublesRoundedToSingle,

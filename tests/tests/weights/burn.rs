@@ -17,7 +17,7 @@ use crate::{
     recurrent_gemma, rotations, rwkv, xlstm,
 };
 
-/// The path of a parameter in a module, from which its name and layout in PyTorch follow.
+/// The path of a parameter in a module. It determines the parameter's name and layout in PyTorch.
 #[derive(Default)]
 struct Path {
     names: Vec<String>,

@@ -39,7 +39,8 @@ impl Golden {
     }
 }
 
-/// The largest differences of outputs and of gradients, each relative to the largest element of its tensor.
+/// The largest differences from the expected outputs and from the expected gradients. Each difference is relative to
+/// the largest expected element of its tensor.
 #[derive(Default)]
 pub(crate) struct Differences {
     pub(crate) outputs: f64,
@@ -49,7 +50,7 @@ pub(crate) struct Differences {
 }
 
 /// Returns the largest differences between the outputs and gradients in `found` and the expected ones from the file.
-/// Panics if `found` lacks a gradient of the file.
+/// Panics if `found` lacks a gradient that the file contains.
 pub(crate) fn differences(found: &Tensors, golden: &Golden) -> Differences {
     for name in golden.expected.keys().filter(|name| name.starts_with("grad.")) {
         assert!(found.contains_key(name), "`{name}` is missing");

@@ -39,7 +39,7 @@ fn recurrent_gemma() -> Griffin {
 
 /// The number of features per head that RecurrentGemma's attention rotates.
 const ROTATED: usize = 4;
-/// The number of steps to which a step can attend.
+/// The number of steps to which a step can attend, including itself.
 const WINDOW: usize = 5;
 
 /// Returns the cosines and the sines of the rotation angles of each step, `[steps, ROTATED / 2]` each.
@@ -70,7 +70,7 @@ fn gated_delta_net() -> DeltaNet {
     DeltaNet { key: 8, value: 12, gated: true, negative: true, ..DeltaNet::new(FEATURES, 2) }
 }
 
-/// The models of `transformers`, each with its name in the files and its name in the table.
+/// The models of `transformers`, each with its name in the golden files and its name in the table of differences.
 const MODELS: [(&str, &str); 5] = [
     ("mamba", "transformers `MambaForCausalLM`"),
     ("mamba2", "transformers `Mamba2ForCausalLM`"),
@@ -79,7 +79,8 @@ const MODELS: [(&str, &str); 5] = [
     ("rwkv", "transformers `RwkvForCausalLM` (RWKV-4)"),
 ];
 
-/// Returns the layers of `torch.nn`, each with its name in the files, its name in the table, and its options.
+/// Returns the layers of `torch.nn`, each with its name in the golden files, its name in the table of differences, and
+/// its options.
 fn layers() -> Vec<(&'static str, &'static str, Recurrent)> {
     let one = |cell| Recurrent::new(cell, 3, 4);
     let stacked = |cell| Recurrent { layers: 2, bidirectional: true, ..one(cell) };

@@ -6,7 +6,8 @@ use std::path::{Component, Path, PathBuf};
 /// The maximum number of words in each of the main pages, excluding tables and listings.
 const MAX_WORDS: [(&str, usize); 2] = [("README.md", 1000), ("ARCHITECTURE.md", 2500)];
 
-/// Returns the problems of the pages. `pages` maps each path to its text, and `exists` returns `true` if a path exists.
+/// Returns a description of each problem in the pages. `pages` maps each path to its text, and `exists` returns `true`
+/// if a path exists.
 pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut problems = Vec::new();
     for (path, text) in pages {

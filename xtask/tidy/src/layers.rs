@@ -173,7 +173,7 @@ const CRATES: [Layered; 10] = [
     },
 ];
 
-/// Modules that must be independent of the rest of their crate, with the modules that they may name.
+/// Modules that must be independent of the rest of their crate, each with the modules that it may name.
 ///
 /// The proof of a plan must not use the code that made the plan, because a mistake in shared code would go unnoticed.
 const INDEPENDENT: [Independent; 1] = [Independent {

@@ -70,8 +70,8 @@ fn main() -> std::io::Result<ExitCode> {
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns a problem if the marker before the benchmark table does not contain the current version. The marker is
-/// written by `cargo xtask bench --report`.
+/// Returns a problem if the marker before the benchmark table does not contain the current version. `cargo xtask bench
+/// --report` writes the marker.
 fn bench_problem(page: &str) -> Option<String> {
     let mark = format!("<!-- bench: begin, version {} -->", env!("CARGO_PKG_VERSION"));
     (!page.contains(&mark))

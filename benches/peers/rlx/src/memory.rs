@@ -1,4 +1,4 @@
-//! Measures memory and processor time of this process.
+//! Measures the memory use and the processor time of this process.
 
 use std::time::Duration;
 

@@ -195,8 +195,8 @@ fn kalman_series<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let unit: Vec<f32> = (0..n * n).map(|index| if index % (n + 1) == 0 { 1.0 } else { 0.0 }).collect();
     let series: Vec<f32> = [vec![0.0; n], unit.clone(), vec![0.0]].concat();
     let start = ys.constant(&series.repeat(s), &[s, n + n * n + 1]);
-    // Computes `(P aᵀ)ᵀ` for each matrix `P` of the batch `p`. The parameter `a` is already transposed. Applying this
-    // twice yields `a P aᵀ`.
+    // Computes `(P aᵀ)ᵀ` for each matrix `P` of the batch `p`. The parameter `a` holds the transposed matrix `aᵀ`.
+    // Applying this function twice yields `a P aᵀ`.
     fn times_transposed<'b>(p: Value<'b>, a: Value<'b>) -> Value<'b> {
         let [s, n] = [p.dims()[0], p.dims()[1]];
         p.reshape(&[s * n, n]).matmul(a).reshape(&[s, n, n]).transpose(&[0, 2, 1])

@@ -1,12 +1,12 @@
 //! Checks the conditions on labels that involve more than one op, once propagation has finished.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use funcify_core::graph::ValueId;
+use funcify_core::graph::{Node, ValueId};
 use funcify_core::ops::{self, Along, Control, Creation, Elementwise, Linearity, Movement, Op, OpClass, Product};
 
 use funcify_core::types::Sizes;
-use funcify_core::{DType, Graph, HostTensor};
+use funcify_core::{DType, Graph};
 
 use super::{Label, Mixed, ParallelAxis};
 
@@ -47,14 +47,14 @@ impl ParallelAxis {
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.check_share_origins(body))
     }
 
-    /// Checks the factors and divisors of partial sums: each divisor, and each factor inside a loop, must be moderate.
-    /// A partial sum that a loop carries must not be scaled at all. `known` holds the inputs of a body that are known
-    /// to be moderate (see [`are_moderate`]), and is `None` outside of loops.
+    /// Checks the factors and divisors of partial sums: each divisor, and each factor inside a loop, must be
+    /// [moderate](Magnitudes). A partial sum that a loop carries must not be scaled at all. `known` holds the moderate
+    /// inputs of a body, and is `None` outside of loops.
     pub(super) fn check_share_factors(
         &self,
         graph: &Graph,
         sizes: &Sizes,
-        known: Option<HashSet<ValueId>>,
+        known: Option<HashMap<ValueId, Magnitudes>>,
     ) -> Result<(), Mixed> {
         let is_body = known.is_some();
         let mut known = known.unwrap_or_default();
@@ -62,28 +62,12 @@ impl ParallelAxis {
         let inputs = graph.inputs().iter().map(|input| input.value);
         let mut carried: HashSet<ValueId> = inputs.filter(is_share).collect();
         for node in graph.nodes() {
-            let are_known = node.inputs.iter().all(|input| known.contains(input));
-            let is_known = match node.op.class() {
-                OpClass::Creation(Creation::Constant(constant)) => are_moderate(&constant.value),
-                OpClass::Creation(Creation::Size(size)) => size.dim.value(sizes).is_ok_and(|size| size > 0),
-                // A cast of a moderate float to an integer may yield 0, and a cast to f16 may yield infinity.
-                OpClass::Elementwise(Elementwise::Cast(cast)) => {
-                    are_known && matches!(cast.dtype, DType::BF16 | DType::F32 | DType::F64)
-                }
-                OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_)) => are_known,
-                OpClass::Elementwise(Elementwise::Unary(
-                    ops::Unary::Neg | ops::Unary::Recip | ops::Unary::StopGradient,
-                )) => are_known,
-                OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(Creation::Iota(_)) => false,
-                OpClass::Indexing(_) | OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => false,
-                OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => false,
-            };
-            if is_known {
-                known.extend(&node.outputs);
+            if let Some(magnitudes) = Magnitudes::of(graph, node, sizes, &known) {
+                known.insert(node.outputs[0], magnitudes);
             }
             let are_carried = node.inputs.iter().filter(|input| carried.contains(input)).count();
             let is_scaled = matches!(node.op.linearity(), Linearity::Each(_)) && node.inputs.iter().any(is_share);
-            let by_known = node.inputs.iter().all(|input| is_share(input) || known.contains(input));
+            let by_known = node.inputs.iter().all(|input| is_share(input) || known.contains_key(input));
             let is_repeated = are_carried > 1 || are_carried == 1 && (is_scaled || matches!(node.op, Op::Scan(_)));
             let is_divided = matches!(node.op, Op::Binary(ops::Binary::Div));
             if is_scaled && !by_known && (is_body || is_divided) || is_repeated {
@@ -94,8 +78,10 @@ impl ParallelAxis {
             }
             if let Op::Scan(scan) = &node.op {
                 let invariants = scan.operands().invariants.zip(scan.params().invariants);
-                let invariants = invariants.filter(|(operand, _)| known.contains(&node.inputs[*operand]));
-                let known = invariants.map(|(_, param)| scan.body.inputs()[param].value).collect();
+                let invariants = invariants.filter_map(|(operand, param)| {
+                    Some((scan.body.inputs()[param].value, *known.get(&node.inputs[operand])?))
+                });
+                let known = invariants.collect();
                 self.check_share_factors(&scan.body, sizes, Some(known))?;
             }
         }
@@ -115,8 +101,59 @@ impl ParallelAxis {
     }
 }
 
-/// Returns `true` if the absolute value of each element is between 2^-24 and 2^24.
-fn are_moderate(numbers: &HostTensor) -> bool {
-    let largest = f64::from(1 << 24);
-    (0..numbers.len()).all(|index| (1.0 / largest..=largest).contains(&numbers.get(index).as_f64().abs()))
+/// The least and the greatest absolute value of the elements of a moderate value. Such a value depends only on constants
+/// and sizes, and its elements are neither so large nor so small that scaling the partial sums by them could overflow
+/// or underflow where scaling their total would not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Magnitudes([f64; 2]);
+
+impl Magnitudes {
+    /// The greatest magnitude of an element of a constant. Its reciprocal is the least magnitude.
+    const MAX_OF_CONSTANT: f64 = (1u64 << 24) as f64;
+    /// The greatest magnitude of an element of a product or a quotient. Its reciprocal is the least magnitude.
+    const MAX_OF_PRODUCT: f64 = (1u64 << 48) as f64;
+
+    /// Returns the magnitudes of a node's result, or `None` if the result is not known to be moderate. `known` holds
+    /// the magnitudes of earlier values.
+    fn of(graph: &Graph, node: &Node, sizes: &Sizes, known: &HashMap<ValueId, Magnitudes>) -> Option<Self> {
+        let operand = |index: usize| Some(known.get(node.inputs.get(index)?)?.0);
+        // An f16 may overflow, and an i32 may wrap.
+        let is_wide = |dtype: DType| matches!(dtype, DType::BF16 | DType::F32 | DType::F64);
+        match node.op.class() {
+            OpClass::Creation(Creation::Constant(constant)) => {
+                let elements = (0..constant.value.len()).map(|index| constant.value.get(index).as_f64().abs());
+                let ends = elements.fold([f64::INFINITY, 0.0], |[low, high], x| [low.min(x), high.max(x)]);
+                let is_number = (0..constant.value.len()).all(|index| !constant.value.get(index).as_f64().is_nan());
+                (is_number && (constant.value.is_empty() || is_moderate(ends, Self::MAX_OF_CONSTANT))).then_some(ends)
+            }
+            OpClass::Creation(Creation::Size(size)) => {
+                let size = size.dim.value(sizes).ok().filter(|size| *size > 0)?;
+                Some([size as f64; 2])
+            }
+            // A cast of a moderate float to an integer may yield 0.
+            OpClass::Elementwise(Elementwise::Cast(cast)) => operand(0).filter(|_| is_wide(cast.dtype)),
+            OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_)) => operand(0),
+            OpClass::Elementwise(Elementwise::Unary(ops::Unary::Neg | ops::Unary::StopGradient)) => operand(0),
+            OpClass::Elementwise(Elementwise::Unary(ops::Unary::Recip)) => {
+                operand(0).map(|[low, high]| [1.0 / high, 1.0 / low])
+            }
+            OpClass::Elementwise(Elementwise::Binary(op @ (ops::Binary::Mul | ops::Binary::Div))) => {
+                let ([low, high], [other_low, other_high]) = (operand(0)?, operand(1)?);
+                let ends = match op {
+                    ops::Binary::Mul => [low * other_low, high * other_high],
+                    _ => [low / other_high, high / other_low],
+                };
+                let is_known = is_wide(graph.ty(node.outputs[0]).dtype) && is_moderate(ends, Self::MAX_OF_PRODUCT);
+                is_known.then_some(ends)
+            }
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(Creation::Iota(_)) => None,
+            OpClass::Indexing(_) | OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => None,
+            OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => None,
+        }
+        .map(Magnitudes)
+    }
+}
+
+fn is_moderate([low, high]: [f64; 2], max: f64) -> bool {
+    low >= 1.0 / max && high <= max
 }

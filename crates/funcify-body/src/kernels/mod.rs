@@ -1,4 +1,5 @@
-//! SIMD kernels for elementwise functions on floats, each written once for all instruction sets and both element types.
+//! Defines SIMD kernels for elementwise functions on floats, each written once for all instruction sets and both
+//! element types.
 
 pub mod arithmetic;
 pub mod binary;

@@ -5,8 +5,8 @@
 //! this instruction, the kernels apply the functions of the standard library and of [`funcify_core::ops::special`]
 //! element by element.
 //!
-//! Like the table in [`math`](super::math), this table shows the largest error that the tests allow, in units in the
-//! last place of the result.
+//! Like the table in [`math`](super::math), the following table shows the largest error of each function that the tests
+//! allow, in units in the last place (ULP) of the result.
 //!
 //! | function | f32 | f64 | method |
 //! |---|---|---|---|

@@ -1,4 +1,4 @@
-//! Helpers for the tests: memory for streams, and a random number generator.
+//! Provides helpers for the tests: memory for streams, and a random number generator.
 
 use funcify_body::Streams;
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};

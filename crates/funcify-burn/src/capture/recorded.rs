@@ -1,4 +1,4 @@
-//! Caches the functions of recorded closures. Every training step records its loops again, but only the first one
+//! Caches the functions of recorded closures. Every training step records its loops again, but only the first step
 //! compiles them.
 
 use super::record::{Body, Record};

@@ -1,4 +1,4 @@
-//! Relates the tensor types of a loop to those of a step, whose tensors have one fewer axis.
+//! Defines traits that relate the tensor types of a loop to those of a step, whose tensors have one fewer axis.
 
 use burn::tensor::Tensor;
 

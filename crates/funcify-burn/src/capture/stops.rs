@@ -69,8 +69,8 @@ impl StopError {
     }
 }
 
-/// A position where a gradient stops: an operand (the index of its op, and its index in that op), or a result of the
-/// closure.
+/// A position where a gradient stops: an operand, given by the index of its op and its position in that op, or a result
+/// of the closure, given by its index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stop {
     Operand(usize, usize),

@@ -107,8 +107,8 @@ pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     Dispatch::float_mask_fill(angle, Dispatch::bool_or(is_nan(y), is_nan(x)), Scalar::from(f64::NAN))
 }
 
-/// Computes sinh(x). Uses the polynomial of Cephes' `sinhf` near 0. Elsewhere uses (h * h - 1 / (h * h)) / 2, where h =
-/// exp(|x| / 2). Halves h before squaring it, so that the result overflows only where sinh does.
+/// Computes sinh(x). Uses the polynomial of Cephes' `sinhf` near 0. Elsewhere, uses (h * h - 1 / (h * h)) / 2, where h
+/// = exp(|x| / 2). Computes h * h / 2 as h * (h / 2), which overflows only where sinh does.
 pub(crate) fn sinh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 3] = [2.037_219_129_45e-4, 8.330_283_762_39e-3, 1.666_671_602_11e-1];
     let root = Dispatch::float_exp(times(Dispatch::float_abs(x.clone()), 0.5));

@@ -7,8 +7,8 @@ use super::*;
 use crate::data::from_elements;
 use crate::kinds::{expand, reshape};
 
-/// Returns random bits for each key. The shape is `[keys, size]`, or `[keys, size, 2]` if `words` requests both words
-/// of each block. The bits are equal to those of `funcify::ops::threefry_bits`. `size` must be below 2^32.
+/// Returns random bits for each key. The result has the shape `[keys, size]`, or `[keys, size, 2]` if `words` requests
+/// both words of each block. The bits are equal to those of `funcify::ops::threefry_bits`. `size` must be below 2^32.
 pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize, words: Words) -> Outcome {
     let shape = [sizes(&keys).iter().product::<usize>() / 2, size];
     let [high_key, low_key] = split_words(keys, &shape)?;

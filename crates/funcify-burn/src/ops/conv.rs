@@ -1,4 +1,4 @@
-//! Lowers `conv` to Burn's own op. An operand that is dilated, or cropped by negative padding, is copied first. Both
+//! Lowers `conv` to Burn's own op. If the input is dilated, or cropped by negative padding, it is copied first. Both
 //! operands are copied into row-major order, because Burn's ndarray device requires contiguous rows. For Burn's wgpu
 //! device, the padding is inserted as explicit zeros: that device skips implicit zeros, although 0 times infinity or
 //! NaN is NaN.

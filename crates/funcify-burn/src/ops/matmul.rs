@@ -1,6 +1,6 @@
 //! Lowers `matmul` to Burn's own op, batched over the leading axes. If the contracted axis is empty, the result is
-//! zero. In host memory, integer products are computed by `funcify-core`, because Burn's flex device supports only two
-//! integer types and its ndarray device panics on overflow.
+//! filled with zeros. In host memory, integer products are computed by `funcify-core`, because Burn's flex device
+//! supports only two integer types and its ndarray device panics on overflow.
 
 use super::prelude::*;
 use crate::data::{elements, from_elements};

@@ -7,7 +7,8 @@
 //! - Most kernels read no elements back to the host: functions of [`on_device`] replace `by_integer!`, `by_float!` and
 //!   `integer_value`.
 //! - u8 is stored as u32: see `Burn::integer`. `Backend::normalize` truncates the u8 result of each kernel to 8 bits.
-//! - Elementwise ops receive no empty operands, and compute f16 in f32: see `Backend::run_kernel`.
+//! - Elementwise ops receive no empty operands, and ops that lose precision in f16 run in f32: see
+//!   `Backend::run_kernel`.
 //! - Burn's `float_not_equal` is false for NaN, and its cast from u32 to i64 sign-extends: see
 //!   `on_device::cast_wrapping`. To select booleans by index, a kernel converts them to integers, as on the other
 //!   devices, but to u32 instead of u8.

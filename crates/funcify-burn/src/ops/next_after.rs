@@ -1,5 +1,5 @@
-//! Lowers `nextafter`, which Burn lacks. The kernel runs in host memory, or with [`on_device`] for f32 on a device with
-//! its own memory.
+//! Lowers `nextafter`, which Burn lacks. On a device with its own memory, [`on_device`] handles f32. In all other
+//! cases, the kernel runs in host memory.
 
 use super::prelude::*;
 use crate::on_host::Real;
@@ -10,7 +10,8 @@ fn next_after(burn: &Burn, dtype: DType, x: Tensor, y: Tensor) -> Outcome {
     if let Some(next) = on_device::next_after(burn, &x, &y) {
         return Ok(next);
     }
-    // Use the spacing of the dtype in the graph, even if the device stores the elements as a different type.
+    // Use the spacing of the dtype that the graph specifies, even if the device stores the elements as a different
+    // type.
     by_float!(x, Float => {
         let next = |a: Float, b: Float| Float::round_from(ops::next_after(a.widen(), b.widen(), dtype));
         on_host::zip::<Float>(burn, x, y, next)

@@ -1,7 +1,7 @@
-//! Lowers `reduce` to Burn's own reductions, one axis at a time. Integers are reduced in host memory, because Burn's
-//! sums and products panic on overflow, and its maxima and minima compute positions of elements in the operand's dtype,
-//! in which they may overflow. Maxima and minima of floats are computed in host memory to order -0 before +0. On a
-//! device with its own memory, integers use Burn's own ops too.
+//! Lowers `reduce` to Burn's own reductions, one axis at a time. On the CPU devices, this crate's own kernels reduce
+//! integers, and compute maxima and minima of floats. For integers, Burn's sums and products panic on overflow, and its
+//! maxima and minima compute element indices in the operand's dtype, which may be too small for them. For floats,
+//! Burn's maxima and minima do not order -0 before +0.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::FloatDType;
@@ -66,8 +66,8 @@ fn is_half(x: &Tensor) -> bool {
     matches!(dtypes::of(x), Some(DType::F16 | DType::BF16))
 }
 
-/// Computes a sum or product of f16 or bf16 elements along several axes in f32, and rounds once. If the result were
-/// rounded after each axis, an intermediate result could overflow although the final result is in range.
+/// Computes the sum or product of f16 or bf16 elements along several axes. Computes in f32 and rounds only the final
+/// result, because an intermediate result in the operand's dtype could overflow even if the final result is in range.
 fn in_f32(burn: &Burn, monoid: ReduceKind, x: Tensor, axes: &[usize]) -> Outcome {
     let dtype = x.dtype();
     let wide = Dispatch::float_cast(x, FloatDType::F32);

@@ -1,6 +1,7 @@
-//! Lowers `scatter`. To add floats, the kernel sets updates whose index is out of range to zero, and calls Burn's own
-//! op. All other cases are computed in host memory, because Burn panics on out-of-range indices and on integer
-//! overflow, and cannot assign booleans. On a device with its own memory, [`on_device`] handles all cases.
+//! Lowers `scatter`. On a device with its own memory, [`on_device`] handles all cases. On the CPU devices, the kernel
+//! adds floats with Burn's own op, after setting updates with an out-of-range index to zero. This crate's own kernel
+//! handles all other cases, because Burn panics on out-of-range indices and on integer overflow, and cannot assign
+//! booleans.
 
 use burn::tensor::{IndexingUpdateOp, IntDType};
 

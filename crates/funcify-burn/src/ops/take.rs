@@ -1,4 +1,4 @@
-//! Lowers `take` to Burn's `select`, after clamping the indices to the size of the axis.
+//! Lowers `take` to Burn's `select`, after clamping the indices to the bounds of the axis.
 
 use super::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Lowers elementwise ops on one operand. Most float kernels call Burn's own ops. Integer kernels run in host memory,
-//! or with [`on_device`] on a device with its own memory.
+//! Lowers elementwise ops on one operand. Most float kernels call Burn's own ops. Integer kernels run in host memory;
+//! on a device with its own memory, they use Burn's ops and [`on_device`].
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::ActivationOps;
@@ -8,7 +8,7 @@ use burn::tensor::{DType as BurnDType, FloatDType};
 use super::prelude::*;
 
 /// Registers float kernels, one per row of a table. A kernel evaluates the expression of its row. If the row also names
-/// a function, the kernel calls that function instead on a device with its own memory, where Burn's op is inaccurate.
+/// a function, the kernel uses that function on devices with their own memory, where Burn's op is inaccurate.
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
@@ -64,7 +64,7 @@ floats! {
     StopGradient => |x| x;
 }
 
-// Burn lacks the following functions.
+// Burn lacks these five functions.
 funcify!(Burn, ops::Erfc, |call, [x]| on_host::map_in_f64(call.backend, x, special::erfc));
 funcify!(Burn, ops::ErfInv, |call, [x]| match call.backend.in_host_memory() {
     false => Ok(on_device::erf_inv(call.backend, x)),

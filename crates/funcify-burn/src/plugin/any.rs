@@ -104,7 +104,7 @@ impl AnyTensor {
         dtypes::of(&self.0)
     }
 
-    /// Returns the device of the tensor. The returned device has autodiff enabled if the tensor does.
+    /// Returns the device of the tensor. Autodiff is enabled on the returned device if it is enabled for the tensor.
     pub fn device(&self) -> Device {
         Device::new(self.0.device())
     }

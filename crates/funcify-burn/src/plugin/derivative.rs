@@ -17,13 +17,13 @@ use crate::kinds::{self, Tensor};
 pub(crate) struct Derivative {
     at: Place,
     pub(crate) programs: DerivativePrograms<Burn>,
-    /// The number of the graph's results. All later outputs of the forward program are residuals.
+    /// The number of the graph's results. The forward program returns these results, followed by the residuals.
     results: usize,
 }
 
 /// The values that one call of the forward program saves for the backward program.
 pub(crate) struct Saved {
-    /// The inputs of the backward program. `None` for cotangents, which are not known yet.
+    /// The inputs of the backward program, with `None` for each cotangent, because the cotangents are not known yet.
     tensors: Vec<Option<Tensor>>,
     /// The sizes of the graph's results.
     sizes: Vec<Vec<usize>>,

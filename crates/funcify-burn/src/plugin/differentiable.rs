@@ -49,8 +49,9 @@ use crate::kinds::{self, Tensor};
 /// # }
 /// ```
 ///
-/// Burn's autodiff supports only first-order derivatives, and consumes its tape. For higher-order derivatives,
-/// differentiate the graph itself (`Graph::grad`, `Graph::vjp`), and create a `Differentiable` from the new graph.
+/// Burn's autodiff supports only first-order derivatives, and its `backward()` consumes the tape. For higher-order
+/// derivatives, differentiate the graph itself (`Graph::grad`, `Graph::vjp`), and create a `Differentiable` from the
+/// new graph.
 #[derive(Debug)]
 pub struct Differentiable {
     graph: Arc<Graph>,
@@ -59,7 +60,7 @@ pub struct Differentiable {
     last: Mutex<LastPrograms>,
 }
 
-/// The programs that the last call ran, or `None` before the first call.
+/// The programs of the last call, or `None` before the first call.
 #[derive(Default)]
 struct LastPrograms(Option<CalledPrograms>);
 
@@ -74,17 +75,18 @@ struct OnDevice {
     burn: Burn,
     /// The program without derivatives, or `None` until a call needs it.
     forward: Mutex<Option<Arc<funcify_runtime::Function<Burn>>>>,
-    /// The programs with derivatives, for each set of tracked inputs.
+    /// The forward and backward programs for each set of tracked inputs.
     derivatives: Cache<Vec<bool>, Tracked>,
 }
 
-/// A set of tracked inputs (one flag per input), and the derivative for this set, or `None` if no input has a gradient.
+/// A set of tracked inputs, as one flag per input, and the derivative for this set. The derivative is `None` if no
+/// input has a gradient.
 type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 
 /// The maximum number of derivatives to cache for a device.
 const MAX_CACHED: usize = 64;
 
-/// The programs that a call ran: the one without derivatives, or a forward program and its backward program.
+/// The programs of a call: the program without derivatives, or a forward program and a backward program.
 #[derive(Clone)]
 enum CalledPrograms {
     Forward(Arc<funcify_runtime::Function<Burn>>),
@@ -180,8 +182,8 @@ impl Differentiable {
     /// and running a graph.
     ///
     /// # Panics
-    /// `backward()` panics if the backward program fails, because it cannot return an error. The panic message is the
-    /// error's text.
+    /// Burn's `backward()` cannot return an error, so it panics if the backward program fails. The panic message is the
+    /// text of the error.
     #[track_caller]
     pub fn call<R: Tensors>(&self, arguments: impl Tensors) -> Result<R> {
         let at = Place::new(self.graph.name(), Site::caller());
@@ -189,9 +191,9 @@ impl Differentiable {
         structure(&at, "result", results)
     }
 
-    /// Reports on the programs of the last call: how their loops run, how much memory they use, and why a loop is not
-    /// compiled. Returns a report on the forward program and, if an argument was tracked, one on the backward program.
-    /// Before the first call, the list is empty.
+    /// Returns reports on the programs of the last call: how their loops run, how much memory they use, and why a loop
+    /// is not compiled. The first report is on the forward program. If an argument was tracked, a second report is on
+    /// the backward program. Before the first call, the list is empty.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -238,7 +240,7 @@ impl Differentiable {
             .map(|(index, argument)| self.with_input_rank(at, index, argument))
             .collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        // If the number of arguments is wrong, the forward program reports the error.
+        // If the number of arguments is wrong, the program without derivatives reports the error.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
             true => None,
             false => self.derivative(at, &device, &tracked, &plain)?,
@@ -265,8 +267,8 @@ impl Differentiable {
         self.put_on_tape(at, burn, strategy, operands, results, pull)
     }
 
-    /// Puts the results on the tape if an argument has autodiff (`strategy` is `Some`). Otherwise returns them
-    /// unchanged.
+    /// Puts the results on the tape if `strategy` is `Some`, which means that an argument has autodiff enabled.
+    /// Otherwise returns the results unchanged.
     fn put_on_tape(
         &self,
         at: &Place,
@@ -284,8 +286,8 @@ impl Differentiable {
         Ok(results.into_iter().map(AnyTensor::new).collect())
     }
 
-    /// Returns the device of the arguments, and the checkpointing strategy if an argument has autodiff. Returns an
-    /// error if the arguments have different devices or checkpointing strategies.
+    /// Returns the device of the arguments, and the checkpointing strategy if an argument has autodiff enabled. Returns
+    /// an error if the arguments have different devices or checkpointing strategies.
     fn device_of(
         &self,
         at: &Place,

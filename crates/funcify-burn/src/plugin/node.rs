@@ -75,7 +75,7 @@ struct Link;
 #[derive(Debug)]
 struct Collect;
 
-/// A float tensor of a backend with autodiff.
+/// A float tensor of the backend `V`, wrapped in Burn's autodiff.
 type Taped<V> = <Autodiff<V> as BackendTypes>::FloatTensorPrimitive;
 
 impl<V: Backend, const N: usize> Backward<V, N> for Link
@@ -164,7 +164,7 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     }
 }
 
-/// An op to put on the tape. All operands are tracked and on the device of the results.
+/// An op to put on the tape. All operands are tracked, and are on the same device as the results.
 pub(crate) struct TapeOp {
     pub(crate) strategy: GradientCheckpointingStrategy,
     pub(crate) operands: Vec<Tensor>,
@@ -172,8 +172,8 @@ pub(crate) struct TapeOp {
     pub(crate) pull: Pull,
 }
 
-/// Puts the results of an op on the tape. Results that are not floats have no gradient; for them, only the autodiff
-/// context is enabled. If there are no operands, no result has a gradient.
+/// Puts the results of an op on the tape. Results that are not floats have no gradient; the function only enables their
+/// autodiff context. If there are no operands, no result has a gradient.
 ///
 /// # Errors
 /// Returns an error if the Cargo feature for the device is not enabled.

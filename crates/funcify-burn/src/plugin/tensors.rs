@@ -10,8 +10,8 @@ use funcify_core::error::{Error, Place, Result};
 use super::any::{AnyTensor, TensorKind};
 use super::misfit;
 
-/// A structure of Burn tensors, which may have different ranks and kinds. It is a tensor, an [`AnyTensor`], Burn's
-/// `LstmState` (the hidden state, then the cell state), or a tuple, array or `Vec` of structures.
+/// A structure of Burn tensors that may differ in rank and kind: a tensor, an [`AnyTensor`], Burn's `LstmState` (the
+/// hidden state, then the cell state), or a tuple, array or `Vec` of structures.
 ///
 /// In a structure of results, a `Vec` takes all remaining tensors, so it must come last.
 ///

@@ -99,7 +99,7 @@ impl S5 {
 
     pub(crate) fn step(&self, [re, im]: [Tensor<2>; 2], x: Tensor<2>) -> ([Tensor<2>; 2], Tensor<2>) {
         let step = (self.log_step.val() - 2.0).exp();
-        // The real part of the eigenvalues is negative, so the states decay.
+        // The real parts of the eigenvalues are negative, so the states decay.
         let decay = (-self.lambda[0].val().exp() * step.clone()).exp();
         let angle = self.lambda[1].val() * step.clone();
         let (a, b) = ((decay.clone() * angle.clone().cos()).unsqueeze(), (decay * angle.sin()).unsqueeze());

@@ -58,7 +58,7 @@ pub(crate) fn values(count: usize, seed: u32) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Asserts that two tensors differ by at most `tolerance` times the largest element of the expected one.
+/// Asserts that two tensors differ by at most `tolerance` times the largest absolute value in `expected`.
 pub(crate) fn assert_close(found: &TensorData, expected: &TensorData, tolerance: f64, what: &str) {
     assert_eq!(found.shape(), expected.shape(), "{what}");
     let pairs: Vec<(f64, f64)> = found.iter::<f64>().zip(expected.iter::<f64>()).collect();

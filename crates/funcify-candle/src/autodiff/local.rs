@@ -5,8 +5,8 @@ use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
 use super::record::{ForwardResult, record};
 
-/// Returns a new leaf with the elements of `tensor`, for which a gradient can be computed. If the elements are not
-/// floats, returns the detached tensor instead.
+/// Returns a new leaf with the elements of `tensor`. Candle's backward pass computes a gradient for this leaf. If the
+/// elements are not floats, returns the detached tensor instead.
 pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
     if tensor.dtype().is_float() { Ok(Var::from_tensor(&tensor.detach())?.into_inner()) } else { Ok(tensor.detach()) }
 }
@@ -26,7 +26,8 @@ pub(crate) fn join_outputs<'a>(
     outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>,
 ) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
-    // A seed is a token that depends on an output. The backward pass of the seed returns the cotangent of that output.
+    // A seed is a one-element tensor that depends on an output. The backward pass of the seed returns the cotangent of
+    // that output.
     let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {
         record(output, "funcify-seed", ForwardResult::Tokens(1), move |_, _| Ok(cotangent.clone()))
     };

@@ -93,7 +93,7 @@ struct Node {
     deposits: Mutex<Deposits>,
 }
 
-/// The values stored for later ops of a backward pass, keyed by ticket.
+/// The cotangents and gradients that a backward pass has stored for its later ops, keyed by ticket.
 #[derive(Default)]
 struct Deposits {
     cotangents: HashMap<u32, Tensor>,
@@ -208,8 +208,8 @@ fn second_order_error(at: &Place) -> Error {
     })
 }
 
-/// An identifier of the closure that is currently running. A backward pass inside a closure must not reach nodes
-/// created outside of that closure.
+/// The identifier of a loop whose step is a closure. A backward pass inside the closure must not reach nodes created
+/// outside of that closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scope(u64);
 

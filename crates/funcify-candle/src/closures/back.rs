@@ -1,5 +1,5 @@
-//! Attaches a closure loop to Candle's graph as one node. The backward pass reruns the segments in reverse order, each
-//! from the carry saved at its start.
+//! Attaches a closure loop to Candle's graph as one node. The backward pass reruns the segments of the loop in reverse
+//! order, each from the carry saved at the start of the segment.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Provides control flow whose bodies are closures on Candle's tensors, for code that cannot be traced. Each loop is a
-//! single node of Candle's graph.
+//! Provides loops and branches whose bodies are closures on Candle's tensors, for code that cannot be traced. Each loop
+//! is a single node of Candle's graph.
 //!
 //! The steps are divided into segments. The forward pass saves only the results of the steps, and the carry at the
 //! start of each segment. The backward pass reruns each segment from that carry. In a rerun, each step starts from new

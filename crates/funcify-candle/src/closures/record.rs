@@ -31,7 +31,7 @@ pub(super) enum Keep {
 /// The values that a loop has saved for its backward pass.
 pub(super) struct Record {
     pub(super) keep: Keep,
-    /// The first step of each segment, and the carry before it.
+    /// The index of the first step of each segment, and the carry before that step.
     starts: Vec<(usize, Vec<Tensor>)>,
     /// The fingerprint of each float y of each step, if the steps will be rerun. A fingerprint is `None` on devices
     /// other than the CPU. The rerun compares the fingerprints to detect closures that are not reproducible.

@@ -1,5 +1,5 @@
-//! Runs the steps of a closure loop, on lists of leaves. The module [`back`](super::back) attaches the loop to Candle's
-//! graph.
+//! Runs the steps of a closure loop. Here, each `TensorTree` is a list of its leaves. The module [`back`](super::back)
+//! attaches the loop to Candle's graph.
 
 use std::collections::HashSet;
 
@@ -51,8 +51,8 @@ impl Operand {
     }
 
     /// Creates contiguous operands, which are passed to every step unchanged. The leaves of a rerun are contiguous too.
-    /// If the layouts of the two passes differed, a kernel might sum in a different order, and the rerun would not
-    /// return the same bits.
+    /// If the layouts of the two passes differed, a kernel might add elements in a different order, and the rerun would
+    /// not return the same bits.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()
@@ -197,8 +197,8 @@ impl Steps {
         Ok((next, ys))
     }
 
-    /// Writes the y at `index` of a step to the step's row of the stacked ys. If the ys are not stacked, appends it to
-    /// `ys` instead.
+    /// Writes `y`, which has this index among the ys of the step, to the step's row of the stacked ys. If the ys are
+    /// not stacked, appends `y` to `ys` instead.
     fn write(&self, ys: &mut Vec<Tensor>, index: usize, step: usize, y: &Tensor) -> Result<()> {
         let (Some(axis), Some(rows)) = (self.axis, self.rows) else {
             ys.push(y.detach());

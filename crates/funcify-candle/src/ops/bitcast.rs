@@ -5,8 +5,8 @@ use crate::cpu::{map1, outside_domain_error};
 
 funcify!(Candle, ops::Bitcast, |call, [x]| bitcast(&call, &x));
 
-/// Reinterprets the bits of a tensor. Detaches the result unless the dtype stays the same, because a bitcast between
-/// dtypes has no gradient.
+/// Reinterprets the bits of a tensor. Detaches the result unless the dtype stays the same, because a bitcast to a
+/// different dtype has no gradient.
 fn bitcast(call: &Call<'_, ops::Bitcast>, x: &Tensor) -> Outcome {
     let bits = x.detach();
     match (call.dtype(0), call.op.dtype) {

@@ -1,7 +1,7 @@
-//! Lowers `conv` to Candle's kernels if the convolution has a single group and one spatial axis, or two with the same
-//! stride and dilation. Otherwise, copies the windows to columns (im2col), and computes a matrix product for each
-//! group. Pads the operand explicitly, because Candle requires the same padding on both sides of every axis. Computes
-//! convolutions of f16 and bf16 in f32.
+//! Lowers `conv` to Candle's kernels if the convolution has a single group and either one spatial axis, or two axes
+//! with the same stride and dilation. Otherwise, copies the windows to columns (im2col), and computes a matrix product
+//! for each group. Pads the operand explicitly, because Candle requires the same padding on both sides of every axis.
+//! Computes convolutions of f16 and bf16 in f32.
 
 use candle_core::DType;
 
@@ -51,8 +51,8 @@ fn pad(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
 }
 
 /// Computes the convolution by im2col: copies the windows to columns, and multiplies the kernel by the columns. For
-/// each group, the kernel is `[output channels, input channels * window]`, and the columns are `[input channels *
-/// window, positions]`.
+/// each group, the kernel has shape `[output channels, input channels * window]`, and the columns have shape `[input
+/// channels * window, positions]`.
 fn convolve_by_columns(
     call: &Call<'_, ops::Conv>,
     x: &Tensor,

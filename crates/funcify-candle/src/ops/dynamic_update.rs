@@ -1,5 +1,5 @@
-//! Lowers `dynamic_update`: reads the start index on the host, clamps it, and concatenates the elements before the
-//! update, the update, and the elements after it.
+//! Lowers `dynamic_update`: reads the start index on the host, clamps it, and concatenates the update with the
+//! operand's elements on both sides of it.
 
 use super::concat::join;
 use super::dynamic_slice::clamped_start;

@@ -1,6 +1,7 @@
-//! Lowers `matmul`. On the CPU, floats use `gemm`, the library that Candle itself calls unless it was built with MKL or
-//! Accelerate. With MKL, with Accelerate and on other devices, floats use Candle's product, restricted to the shapes
-//! and layouts that it handles correctly. Integers use this crate's kernel, because Candle has none.
+//! Lowers `matmul`. On the CPU, multiplies floats with `gemm`, the library that Candle itself calls unless it was built
+//! with MKL or Accelerate. With MKL, with Accelerate and on other devices, multiplies floats with Candle's `matmul`,
+//! but only in shapes and layouts that it handles correctly. Multiplies integers with this crate's kernel, because
+//! Candle has none.
 //!
 //! On the CPU, Candle queries the number of cores for each product. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK`
 //! is set, the query reads system files and takes 50 microseconds, a hundred times as long as a small product.

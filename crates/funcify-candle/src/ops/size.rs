@@ -1,4 +1,4 @@
-//! Lowers `size`: evaluates the dimension with the sizes of the call, and returns its value as a scalar tensor.
+//! Lowers `size`: evaluates the op's dimension with the sizes of the call, and returns its value as a scalar tensor.
 
 use super::cast::cast;
 use super::prelude::*;

@@ -17,7 +17,7 @@ fn slice(call: &Call<'_, ops::Slice>, x: &Tensor) -> Outcome {
 }
 
 /// Slices a tensor along an axis, and returns a view. If the slice is empty, returns a new tensor instead, because
-/// Candle's copy of an empty view may start past the end of the storage.
+/// Candle may use an offset past the end of the storage when it copies an empty view.
 pub(super) fn narrow(x: &Tensor, axis: usize, start: usize, size: usize) -> candle_core::Result<Tensor> {
     let part = x.narrow(axis, start, size)?;
     if part.elem_count() == 0 { Tensor::zeros(part.shape(), part.dtype(), part.device()) } else { Ok(part) }

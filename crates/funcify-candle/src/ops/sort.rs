@@ -29,7 +29,7 @@ fn positions<E: WithDType>(call: &Call<'_, ops::Sort>, x: &Tensor) -> Outcome {
     })
 }
 
-/// Compares two elements. NaN is greater than all other values.
+/// Compares two elements. Treats NaN as greater than all other values.
 fn compare<E: PartialOrd>(a: E, b: E) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }

@@ -33,8 +33,8 @@ pub(super) fn check_not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tenso
     Ok(size)
 }
 
-/// Returns the indices, clamped to `0..size`, as a contiguous i64 tensor. Candle skips an index that equals the maximum
-/// value of its type, and a clamped index never reaches the maximum of i64.
+/// Returns the indices, clamped to `0..size`, as a contiguous i64 tensor. Candle skips indices that equal the maximum
+/// value of their type. A clamped i64 index never has this value.
 pub(super) fn clamp_indices<O>(call: &Call<'_, O>, indices: &Tensor, size: usize) -> Outcome {
     let last = size.saturating_sub(1) as i64;
     with_integer!(call, indices, I => map1(call, indices, move |index: I| i64::from(index).clamp(0, last)))

@@ -67,7 +67,7 @@ fn not(call: &Call<'_, ops::Not>, x: &Tensor) -> Outcome {
     map_integers(call, x, |v| !v)
 }
 
-/// Registers a kernel that computes in f64 for each op.
+/// Registers, for each op, a kernel that computes in f64.
 macro_rules! in_f64 {
     ($($op:ident => $function:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [x]| map_in_f64(&call, &x, $function as fn(f64) -> f64));)*

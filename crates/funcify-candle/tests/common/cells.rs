@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 use candle_nn::ops::sigmoid;
 
-/// The next carry and the output.
+/// The result of a cell: the next carry and the output.
 type Next = Result<(Vec<Tensor>, Tensor)>;
 
 /// A cell, called as `cell(weights, carry, x)`.

@@ -30,7 +30,7 @@ pub(crate) fn var(seed: u64, shape: &[usize], dtype: DType) -> Var {
     Var::from_tensor(&tensor(seed, shape, dtype)).unwrap()
 }
 
-/// Returns the maximum [`distance`] between tensors of a dtype that count as equal.
+/// Returns the maximum [`distance`] at which two tensors of this dtype count as equal.
 pub(crate) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-10,
@@ -39,7 +39,7 @@ pub(crate) fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// Returns the maximum difference between two tensors, relative to the largest magnitude in the second.
+/// Returns the maximum difference between two tensors, relative to the largest magnitude in the second tensor.
 pub(crate) fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     assert_eq!(found.dims(), expected.dims());
     assert_eq!(found.dtype(), expected.dtype());
@@ -70,7 +70,7 @@ pub(crate) fn loss(tensors: &[&Tensor]) -> Result<Tensor> {
     Ok(total)
 }
 
-/// Returns the gradients of [`loss`].
+/// Computes the [`loss`] of these tensors, runs its backward pass, and returns the gradients.
 pub(crate) fn backward(tensors: &[&Tensor]) -> GradStore {
     loss(tensors).unwrap().backward().unwrap()
 }
@@ -91,7 +91,8 @@ pub(crate) fn row(xs: &Tensor, t: usize) -> Result<Tensor> {
     xs.narrow(0, t, 1)?.squeeze(0)
 }
 
-/// Runs a handwritten loop, in which Candle records every step.
+/// Runs `step` in a plain Rust loop, in which Candle records every step. Returns the last carry and the stacked
+/// outputs.
 pub(crate) fn by_hand<C>(
     init: C,
     steps: usize,

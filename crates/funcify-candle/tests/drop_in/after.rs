@@ -1,4 +1,4 @@
-//! The sequence tagger of `before.rs`, with candle_nn's own loop replaced by `RnnExt::scan`.
+//! Defines the sequence tagger of `before.rs`, with candle_nn's own loop replaced by `RnnExt::scan`.
 
 use candle_core::{Module, Result, Tensor};
 use candle_nn::rnn::LSTM;

@@ -1,4 +1,4 @@
-//! A sequence tagger with candle_nn's own loop.
+//! Defines a sequence tagger that uses candle_nn's own loop.
 
 use candle_core::{Module, Result, Tensor};
 use candle_nn::rnn::{LSTM, RNN};

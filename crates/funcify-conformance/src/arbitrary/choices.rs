@@ -1,8 +1,8 @@
-//! The choices that determine a program: a tape of pseudorandom words, which can be generated from a seed, replayed,
-//! and shrunk.
+//! Makes the choices that determine a program. Reads them from a tape of pseudorandom words, which can be generated
+//! from a seed, replayed, and shrunk.
 //!
-//! The tape fully determines the program. Shrinking the tape therefore shrinks any failing program, without any
-//! knowledge of its contents. The Python library Hypothesis works the same way. Reads past the end of the tape yield
+//! The tape fully determines the program. Shrinking the tape therefore shrinks any failing program, without knowledge
+//! of the program's structure. The Python library Hypothesis works the same way. Reads past the end of the tape yield
 //! zeros, and zero is always the simplest choice.
 
 /// A source of random choices.

@@ -91,7 +91,7 @@ pub(super) fn branches(builder: &mut ProgramBuilder<'_>) {
     }
 }
 
-/// Adds a `cond` or loop that takes a square root only while its operand is positive. Under `vmap`, lanes for which the
+/// Adds a `cond` or a loop that takes a square root only if its operand is positive. Under `vmap`, lanes for which the
 /// operand is negative must not become NaN.
 pub(super) fn ops_where_defined(builder: &mut ProgramBuilder<'_>) {
     let x = builder.number().value.sin();

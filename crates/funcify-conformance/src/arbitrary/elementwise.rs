@@ -46,7 +46,8 @@ const SMOOTH: &[Smooth] = &[
     ("pow_half", |x, b| ((x.square() + 0.6).pow(-0.5), 1.3 + 0.0 * b)),
     ("base_pow", |x, b| (x.full_like(1.7).pow(small(x, b)), 2.5)),
     ("stop_of_steps", |x, b| (x + x.floor().stop_gradient() * 0.25, 1.3 * b)),
-    // The two sines cancel, so the value and the derivative are those of `x`, and finite differences agree.
+    // The two sines cancel, so this function has the value and the derivative of `x`, and the derivative agrees with
+    // finite differences.
     ("stop_that_cancels", |x, b| ((x.sin().stop_gradient() - x.sin()).stop_gradient() + x, b)),
     ("cube", |x, b| (x * x * x, b * b * b)),
     ("ldexp", |x, b| (x.ldexp(-1), 0.5 * b)),
@@ -136,7 +137,7 @@ const KINKED: &[Kinked] = &[
     ("copysign", |_, x, y, a, _| (x.copysign(y), a)),
     ("signbit", |_, x, y, a, b| (select(y.signbit(), x, y * 0.5), a.max(b))),
     ("nextafter", |_, x, y, a, _| (x + x.stop_gradient().nextafter(y.stop_gradient()).round() * 0.25, 1.5 * a)),
-    // Listed twice to double its probability.
+    // `SELECT` is listed twice to double its probability.
     SELECT,
     SELECT,
 ];
@@ -147,8 +148,8 @@ const SELECT: Kinked = ("select", |builder, x, y, a, b| {
     (select(mask, x, y), a.max(b))
 });
 
-/// The names of the rows of [`KINKED`] whose derivatives disagree with finite differences. Programs whose derivatives
-/// must agree use [`SELECT`] instead.
+/// The names of the functions in [`KINKED`] whose derivatives disagree with finite differences. Programs whose
+/// derivatives must agree use [`SELECT`] instead.
 const INEXACT: [&str; 2] = ["stop_gradient", "narrow_float"];
 
 /// Adds a function with kinks or jumps.

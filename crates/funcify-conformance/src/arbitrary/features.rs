@@ -9,7 +9,7 @@ use funcify::{DType, Graph};
 /// The number of occurrences of each feature. Keys are names of ops and descriptions of loops.
 pub type Features = BTreeMap<&'static str, usize>;
 
-/// Counts the features of a graph, including its nested bodies.
+/// Counts the features of a graph, including those of its nested bodies.
 pub fn count(graph: &Graph, features: &mut Features) {
     count_within(graph, 0, features);
 }

@@ -5,7 +5,7 @@ use funcify::{DType, Value, iota, random, size};
 
 use super::program_builder::ProgramBuilder;
 
-/// Adds an integer, a boolean, or a float computed from one.
+/// Adds an integer, a boolean, or a float that is computed from an integer or a boolean.
 pub(super) fn part(builder: &mut ProgramBuilder<'_>) {
     let is_int = |ty: &funcify::TensorType| ty.dtype == DType::I64;
     match builder.choices.below(14) {

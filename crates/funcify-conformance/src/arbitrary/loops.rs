@@ -26,7 +26,8 @@ impl ProgramBuilder<'_> {
         states
     }
 
-    /// Returns a scope entry for each carry, with a bound on its magnitude, so that a body can use the carry.
+    /// Returns a scope entry for each carry, so that a body can use the carry. Each entry has a bound on the carry's
+    /// magnitude.
     pub(super) fn state_entries(states: &[Value]) -> Vec<Entry> {
         states
             .iter()
@@ -66,7 +67,7 @@ impl ProgramBuilder<'_> {
         states.iter().map(|state| self.next_carry(*state)).collect()
     }
 
-    /// Picks up to `most` values as the ys of a body. Their shapes can be stacked.
+    /// Picks up to `most` values as the ys of a body, with shapes that can be stacked.
     pub(super) fn pick_ys(&mut self, most: usize) -> Vec<Entry> {
         let fits = |ty: &TensorType| ty.rank() <= 2 && ty.shape.dims().iter().all(|dim| !is_bound_by_loop(dim));
         let count = self.choices.below(most + 1);
@@ -105,7 +106,8 @@ pub(super) fn is_bound_by_loop(dim: &Dim) -> bool {
     dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
 }
 
-/// Returns a scope entry for each row in `values`, with the bound of its sequence, so that a body can use the row.
+/// Returns a scope entry for each row in `values`, so that a body can use the row. Each entry has the bound of the
+/// row's sequence in `rows`.
 fn row_entries(rows: &[Entry], values: &[Value]) -> Vec<Entry> {
     rows.iter().zip(values).map(|(row, value)| ProgramBuilder::entry(*value, row.bound)).collect()
 }

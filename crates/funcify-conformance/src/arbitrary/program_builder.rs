@@ -38,7 +38,7 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) fuel: usize,
     /// The number of open bodies.
     pub(super) depth: usize,
-    /// `true` if the program may use `stop_gradient` and floats narrower than f64, whose derivatives disagree with
+    /// `true` if the program may use `stop_gradient` and floats narrower than f64. The derivatives then disagree with
     /// finite differences.
     pub(super) is_inexact: bool,
     /// `true` if the open body is a separate graph. Its loops must not bind symbols, because an outer loop may
@@ -46,7 +46,8 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) is_separate_graph: bool,
     /// The kind of custom derivative rules in the program.
     pub(super) rules: Rules,
-    /// `true` if forward mode will differentiate the new ops, so that custom derivative rules must be linear.
+    /// `true` if forward mode will differentiate the ops that are added next. New custom derivative rules must then be
+    /// linear.
     pub(super) is_linear: bool,
     /// The number of times that each kind of part was added.
     pub(super) parts: BTreeMap<&'static str, usize>,
@@ -129,7 +130,7 @@ impl<'a> ProgramBuilder<'a> {
             let value = g.input(&format!("x{index}"), ty);
             self.add(value, MAX_ARGUMENT);
         }
-        // This input binds both symbols, in case the other inputs do not.
+        // This input binds the symbols T and N, in case the other inputs do not.
         let value = g.input("rows", "f64[T,N]");
         self.add(value, MAX_ARGUMENT);
         if self.choices.one_in(2) {

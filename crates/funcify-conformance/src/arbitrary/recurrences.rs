@@ -81,7 +81,7 @@ impl ProgramBuilder<'_> {
         Some((entry, rows))
     }
 
-    /// Returns `count` initial rows of this shape, stacked.
+    /// Picks `count` initial rows of this shape, and stacks them.
     fn initial_rows(&mut self, row: &Shape, count: usize) -> Value {
         let rows: Vec<Value> = (0..count)
             .map(|_| {
@@ -99,7 +99,8 @@ impl ProgramBuilder<'_> {
         if is_fixed && shape.rank() <= 2 { shape } else { Shape::scalar() }
     }
 
-    /// Computes a row of type `row` to write, often from the old contents `old` if they have this type.
+    /// Computes a row of type `row` for a step to write. If the old row `old` has this type, the new row often depends
+    /// on it.
     fn row_to_write(&mut self, row: &TensorType, old: Option<Value>) -> Value {
         if row.dtype != DType::F64 {
             return match old.filter(|old| old.ty() == *row) {

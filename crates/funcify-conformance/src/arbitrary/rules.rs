@@ -62,7 +62,7 @@ fn random_function(builder: &mut ProgramBuilder<'_>) -> Option<(Graph, Vec<Value
     for _ in 0..1 + builder.choices.below(2) {
         arguments.extend(builder.float_of_rank(0).filter(|entry| determines_its_symbols(&entry.value.ty())));
     }
-    // The function's ops may use both symbols, so one argument binds both.
+    // The function's ops may use the symbols T and N, so one argument binds both.
     arguments.push(builder.float_of_shape(&Shape::from([Dim::from("T"), Dim::from("N")])));
     let outside = std::mem::take(&mut builder.scope);
     let is_separate_graph = std::mem::replace(&mut builder.is_separate_graph, true);

@@ -4,8 +4,8 @@ use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
 
 use super::{Rules, Sample, splitmix64};
 
-/// A program, with the sizes and the seed that determine its arguments. Each `.fir` file in `tests/found` contains such
-/// a program.
+/// A program, with the sizes and the seed that determine its arguments. Each `.fir` file in `tests/found` contains one
+/// test program.
 #[derive(Clone, Debug)]
 pub struct TestProgram {
     /// The program.
@@ -28,7 +28,8 @@ impl From<&Sample> for TestProgram {
 }
 
 impl TestProgram {
-    /// Returns the text of a file: the header line that [`parse`](TestProgram::parse) reads, followed by the graph.
+    /// Returns the text of a `.fir` file for this program: the header line that [`parse`](TestProgram::parse) reads,
+    /// followed by the graph.
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(|(symbol, size)| format!(" {}={size}", symbol.name())).collect();
         let inexact = if self.is_exact { "" } else { " inexact" };
@@ -40,7 +41,7 @@ impl TestProgram {
         format!("// arguments: seed={}{}{inexact}{rules}\n{}", self.seed, sizes.concat(), self.graph)
     }
 
-    /// Parses the text of a file. Any lines before the header, which starts with `// arguments:`, are comments.
+    /// Parses the text of a `.fir` file. Any lines before the header, which starts with `// arguments:`, are comments.
     pub fn parse(text: &str) -> Result<TestProgram, String> {
         let line = text.lines().find_map(|line| line.strip_prefix("// arguments:"));
         let line = line.ok_or("no line starts with `// arguments:`")?;

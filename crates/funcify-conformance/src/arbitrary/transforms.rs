@@ -23,8 +23,8 @@ fn options(builder: &mut ProgramBuilder<'_>) -> GradOptions {
     GradOptions::new().disconnected(Disconnected::Zeros).policy(policy(builder))
 }
 
-/// Picks a checkpoint policy. Only the property checks use nested segments, because in a random program they would make
-/// nested loops too large.
+/// Picks a checkpoint policy other than nested segments, which would make nested loops in a random program too large.
+/// Only the property checks use nested segments.
 pub(super) fn policy(builder: &mut ProgramBuilder<'_>) -> CheckpointPolicy {
     let steps = 1 + builder.choices.below(3);
     let policies = [
@@ -41,7 +41,7 @@ fn point(builder: &mut ProgramBuilder<'_>) -> Entry {
     builder.float_of_rank(0).unwrap_or_else(|| builder.number())
 }
 
-/// Builds a body with parameter `x`, and returns a scalar that it computes.
+/// Builds a body with parameter `x`, and returns its result, a scalar.
 fn loss(builder: &mut ProgramBuilder<'_>, x: Value, bound: f64) -> Value {
     builder.build_body(vec![ProgramBuilder::entry(x, bound)], |builder| {
         let rest = builder.number();

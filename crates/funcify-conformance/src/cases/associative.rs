@@ -93,7 +93,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// Composes `x -> a1 * x + b1`, applied first, with `x -> a2 * x + b2`.
+/// Composes two affine functions. The result applies `x -> a1 * x + b1` first, and then `x -> a2 * x + b2`.
 pub(super) fn affine((a1, b1): (Value, Value), (a2, b2): (Value, Value)) -> (Value, Value) {
     (a2 * a1, a2 * b1 + b2)
 }

@@ -63,7 +63,7 @@ fn inputs(layer: &Layer) -> Vec<HostTensor> {
     inputs
 }
 
-/// Returns pseudorandom numbers between -1 and 1.
+/// Returns a tensor of pseudorandom numbers between -1 and 1.
 fn noise(shape: &[usize], seed: u64) -> HostTensor {
     let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     HostTensor::from_fn(DType::F32, shape, |_| {

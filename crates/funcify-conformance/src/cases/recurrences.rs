@@ -1,5 +1,5 @@
-//! Builds common recurrences from a step function and a sequence, a state or a buffer, for cases with taps. Callers set
-//! the options, such as the number of steps, on the `Recurrence` that they pass.
+//! Builds common recurrences for cases with taps. Each function takes a step function and a sequence, a state or a
+//! buffer. Callers set the options, such as the number of steps, on the `Recurrence` that they pass.
 
 use funcify::{Recurrence, Tree, Value};
 

@@ -92,7 +92,7 @@ impl Corpus {
     }
 }
 
-/// Returns the number of ops in a graph, including its nested bodies.
+/// Returns the number of ops in a graph, including those in its bodies at every level.
 fn count_ops(graph: &Graph) -> usize {
     let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
     graph.nodes().len() + bodies.map(|body| count_ops(body)).sum::<usize>()

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::arbitrary::Rules;
 
-/// The maximum number of ops in a straight-line program that is differentiated. A third derivative has about a hundred
-/// times as many ops as its program.
+/// The maximum number of ops in a straight-line program that is differentiated. The third derivative of a program has
+/// about a hundred times as many ops as the program.
 const MAX_OPS: usize = 150;
 
 /// Compares the results and derivatives of a program with those of its straight-line form.

@@ -178,7 +178,7 @@ fn cotangents_have_the_types_of_the_results() {
     refused(program, "Type", "the tangent of leaf `x`");
 }
 
-/// Returns the backward loop of a gradient graph: its only reverse scan.
+/// Returns the only reverse scan of a gradient graph, which is its backward loop.
 fn backward(graph: &Graph) -> Scan {
     let scans = graph.nodes().iter().filter_map(|node| match &node.op {
         Op::Scan(scan) if scan.reverse => Some(scan.clone()),

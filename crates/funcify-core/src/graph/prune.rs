@@ -149,7 +149,7 @@ impl Need {
     }
 
     fn propagate(&mut self, graph: &Graph) {
-        // A node is also needed if a later needed node uses a size that it binds.
+        // A node that binds a size is also needed if a later needed node uses this size.
         let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
         let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
         let certain = if self.is_strict { certain_values(graph) } else { Vec::new() };

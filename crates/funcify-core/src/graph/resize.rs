@@ -9,8 +9,8 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns the graph with fresh symbols instead of the symbols that are bound both in the graph and in the open
-    /// trace.
+    /// Returns a version of the graph in which each symbol that both the graph and the open trace bind is replaced by a
+    /// fresh one.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {
@@ -20,8 +20,8 @@ impl Graph {
         self.with_fresh(bound)
     }
 
-    /// Returns the graph with fresh symbols instead of all symbols that its nodes bind. The result can be inserted into
-    /// a graph whose symbols are not known yet.
+    /// Returns a version of the graph in which all symbols that its nodes bind are replaced by fresh ones. This version
+    /// can be inserted into a graph whose symbols are not known yet.
     #[doc(hidden)]
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
         self.with_fresh(self.bound_symbols())
@@ -108,8 +108,8 @@ mod tests {
         DType, GradOptions, Graph, HostTensor, Recurrence, Value, VmapOptions, cond, evaluate, fori_loop, size,
     };
 
-    /// Adds a loop with early exit to the open graph, and returns the sum of the rows of its trace plus the number of
-    /// these rows.
+    /// Adds a loop with early exit to the open graph, and returns the sum of the rows of the loop's trace plus the
+    /// number of these rows.
     fn counted(x: Value, limit: f64) -> Value {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(x);

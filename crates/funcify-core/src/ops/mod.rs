@@ -82,7 +82,7 @@ pub trait OpRules: OpText {
         self.text_attributes()
     }
 
-    /// Applies the batching rule: adds ops to the open graph that compute this op for `size` lanes at once, and returns
+    /// Applies the batching rule: adds ops to the open graph to compute this op for `size` lanes at once, and returns
     /// their results. At least one operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
@@ -172,7 +172,7 @@ impl Op {
     }
 }
 
-/// A type that identifies an op. It is the op's struct or, for an op in a table, the marker type of its row.
+/// A type that identifies an op. It is the op's struct or, for an op in a table, the key type of its row.
 ///
 /// [`funcify!`](crate::funcify) registers lowering rules by this type.
 ///
@@ -185,7 +185,7 @@ impl Op {
 /// assert!(Exp::of(&Op::from(Unary::Log)).is_none());
 /// ```
 pub trait OpKey: Sized + 'static {
-    /// The op's name.
+    /// The op's name in the text form.
     const NAME: &'static str;
     /// Returns `op` as this type, or `None` if it is a different op.
     fn of(op: &Op) -> Option<&Self>;
@@ -220,8 +220,8 @@ struct_ops! {
     Cumulative, Sort, Conv, Polygamma
 }
 
-/// The names of the ops that have no lowering rules, because the host runs them on every backend. The list includes
-/// `custom_jvp` and `custom_vjp`, because calls to functions with a user-defined derivative rule are inlined.
+/// The names of the ops that have no lowering rules. On every backend, the host runs these ops, except `custom_jvp` and
+/// `custom_vjp`: calls to functions with a user-defined derivative rule are inlined.
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// Returns the names of all ops that this crate defines, sorted.
@@ -274,8 +274,8 @@ fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
 
-/// Traces a body for `size` lanes. Its parameters are the first `mapped.len()` parameters of `graph`, followed by
-/// `extra`. The parameters marked in `mapped`, and all `extra` parameters, have lanes.
+/// Traces `body` into a graph for `size` lanes. The parameters of the new graph are the first `mapped.len()` parameters
+/// of `graph`, followed by `extra`. The parameters marked in `mapped`, and all `extra` parameters, have lanes.
 fn trace_lanes(
     op: &str,
     graph: &Graph,
@@ -307,7 +307,8 @@ pub(crate) fn fail_mismatch(
     fail(&at.op, at.site, values, |at| at.mismatch(component, expected, found, fix))
 }
 
-/// Applies the batching rule of an elementwise op: gives lanes to the operands that have none, and adds the same op.
+/// Applies the batching rule of an elementwise op: gives lanes to the operands that have none, and adds the same op to
+/// the open graph.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -5,7 +5,8 @@ use crate::ops::{Attribute, Attributes};
 use crate::types::grammar::{dim, dims};
 use crate::types::lexer::{Cursor, error_at};
 
-/// Parses attributes in braces, such as `{axis=0, start=[1,T]}`. Returns no attributes if there is no brace.
+/// Parses attributes in braces, such as `{axis=0, start=[1,T]}`. Returns no attributes if the next token is not an
+/// opening brace.
 pub(super) fn attributes(cursor: &mut Cursor) -> Result<Attributes> {
     let mut attributes = Attributes::new();
     if !cursor.take_mark('{') {

@@ -5,7 +5,7 @@ use crate::graph::{Graph, ValueId};
 use crate::host::print_elements;
 use crate::ops::{Op, OpRules};
 
-/// The maximum number of characters of a constant that a label shows.
+/// The maximum number of characters that the elements of a constant may occupy in a label.
 const ELEMENTS_WIDTH: usize = 40;
 
 /// Returns the graph as Graphviz source. Each op becomes a node, labelled with its name and attributes. Each input

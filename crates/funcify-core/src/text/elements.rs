@@ -61,8 +61,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
     }
 }
 
-/// Rounds a literal to the nearest 16-bit float. Returns `None` if it is not a number. First rounds it to an f64. If
-/// the f64 is a midpoint between two 16-bit floats, compares the exact literal with the midpoint.
+/// Rounds a literal to the nearest 16-bit float. Returns `None` if the literal is not a number. First rounds the
+/// literal to an f64. If the f64 is a midpoint between two 16-bit floats, compares the exact literal with the midpoint.
 fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
     let nearest: f64 = text.parse().ok()?;
     let rounded = round(nearest);

@@ -39,10 +39,11 @@
 //! ```
 //!
 //! The first form is for ops with named bodies, the second for ops with a single unnamed body, such as a scan. In the
-//! second form, lines before the equations declare the parameters, with the rows of operands or results that they hold,
-//! and lines after the equations write rows of results. Results of the body that are not written as rows are listed
-//! after a keyword of the op (`WORD`), such as `until`. Empty parts are omitted. Inside a body, the values after `with`
-//! keep their outer names, or get the name that follows `as`. The step index is always called `t`.
+//! second form, each line before the equations declares parameters and names the rows or values that they hold, and
+//! each line after the equations writes a row of a result or the next value of a carry. Results of the body that no
+//! line writes are listed after a keyword of the op (`WORD`), such as `until`. Empty parts are omitted. Inside a body,
+//! the values after `with` keep their outer names, or get the name that follows `as`. The step index is always called
+//! `t`.
 //!
 //! A scan has the attribute `steps`, and may have `until`, `order=down` and `unroll=3`. Checkpointing is set by
 //! `policy=save_all`, `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and
@@ -54,8 +55,8 @@
 //!
 //! In the body of a scan, the sequences come first, then the buffers, then the carries. The keywords seq, nit-sot,
 //! sit-sot, mit-sot and mit-mot are implied by the rest of the line, and the parser checks that they match. If the loop
-//! runs upward, the taps of a sit-sot or mit-sot buffer are relative to the row after the initial rows, so the step
-//! writes row `t`. All other taps are row indices.
+//! runs upward, the taps of a sit-sot or mit-sot buffer count from the first row after the initial rows, so each step
+//! writes the row with the tap `[t]`. All other taps count from row 0.
 //!
 //! `bind_size %n {size=$1}` has no results. It binds the symbol `$1` to the value of `%n`, so that later lines can use
 //! it, as in `%0: f32[$1] = slice %xs {axis=0, start=0, limit=$1, step=1}`.
@@ -125,8 +126,8 @@
 //!
 //! In the graphs of a rule, `%r: f32[] = itself %a` calls the function whose derivatives the rule defines.
 //!
-//! Names do not round-trip in two cases. The results of a body are named after the targets of the body's writes. If two
-//! values share a name, a number is appended to the name of the second value.
+//! Names do not round-trip in two cases. First, the parser names the results of a body after the targets of the body's
+//! writes. Second, if two values share a name, the printer appends a number to the name of the second value.
 
 mod attributes;
 mod dot;

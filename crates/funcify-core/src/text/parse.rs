@@ -61,7 +61,7 @@ fn marked_line(text: &str, site: Site) -> Vec<String> {
     let Site::Text { line, column } = site else { return Vec::new() };
     let shown = text.split('\n').nth(line - 1).unwrap_or_default().trim_end();
     let skipped = if shown.chars().count() <= SHOWN_WIDTH { 0 } else { (column - 1).saturating_sub(SHOWN_WIDTH / 2) };
-    // Tabs are copied to keep the caret below the right character.
+    // Copy tabs, to keep the caret below the right character.
     let blank = |c: char| if c == '\t' { c } else { ' ' };
     let before: String = shown.chars().skip(skipped).take(column - 1 - skipped).map(blank).collect();
     let padding = " ".repeat((column - 1 - skipped).saturating_sub(before.chars().count()));
@@ -387,7 +387,8 @@ pub(super) fn duplicate_name(site: Site, component: &str, name: &str, rule: &str
 mod tests {
     use super::parse;
 
-    /// Checks that the parser rejects each damaged text, or returns a graph that round-trips through its text.
+    /// Checks that for each damaged text, the parser returns either an error or a graph that round-trips through the
+    /// text form.
     #[test]
     fn damaged_texts_do_not_panic() {
         let text = include_str!("mod.rs").replace("//!", "");

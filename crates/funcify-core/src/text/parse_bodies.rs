@@ -207,7 +207,7 @@ impl Parser {
         Ok((self.cursor.expect_value("a row such as `%xs[t]`, or a value such as `%xs`")?, site))
     }
 
-    /// Parses an optional tap, such as `[t+1]`. Without a tap, the returned row is `None`.
+    /// Parses an optional tap, such as `[t+1]`. If there is no tap, the `row` of the returned [`Tap`] is `None`.
     fn tap(&mut self) -> Result<Tap> {
         if !self.cursor.take_mark('[') {
             return Ok(Tap { row: None, site: self.cursor.site() });

@@ -6,7 +6,7 @@
 //!
 //! Arithmetic is checked. A result is [beyond range](Dim::is_beyond_range) if a coefficient does not fit in 64 bits, or
 //! if a multiplication has too many terms. Such a result is not a size: it differs from every size, and
-//! [`Dim::is_at_least`] returns `None` for it. Graphs reject types and attributes that contain it.
+//! [`Dim::is_at_least`] returns `None` for it. Graphs reject types and attributes that contain such a result.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -47,7 +47,7 @@ impl fmt::Display for Symbol {
 /// A product of symbols, as a sorted list. The list is empty for the constant term.
 type Monomial = Vec<Symbol>;
 
-/// The maximum number of products of two terms in a multiplication or division.
+/// The maximum number of pairs of terms that a multiplication or division of dimensions may multiply.
 const MAX_TERMS: usize = 1 << 16;
 
 /// The size of an axis: an integer polynomial over symbols.
@@ -142,7 +142,7 @@ impl Dim {
     /// Returns `Some(true)` if `self >= other` for all sizes, `Some(false)` if `self < other` for all sizes, and `None`
     /// if neither can be shown.
     ///
-    /// Symbols are never negative, so a difference without negative coefficients is never negative.
+    /// Symbols are never negative, so `self - other` is never negative if none of its coefficients is negative.
     pub fn is_at_least(&self, other: &Dim) -> Option<bool> {
         if let (Some(left), Some(right)) = (self.constant(), other.constant())
             && left.checked_sub(right).is_some()

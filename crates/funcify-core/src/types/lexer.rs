@@ -1,4 +1,4 @@
-//! Splits the text form into tokens, and provides the cursor with which the parsers read them.
+//! Splits the text form into tokens, and provides a cursor that the parsers use to read the tokens.
 
 use std::fmt;
 
@@ -257,7 +257,7 @@ impl Cursor {
         error_at(self.site(), expected, self.peek())
     }
 
-    /// Like [`error`](Cursor::error), but also suggests a fix.
+    /// Creates the same error as [`error`](Cursor::error), but with a suggested fix.
     pub(crate) fn error_with(&self, expected: impl Into<String>, fix: impl Into<String>) -> Error {
         let (expected, found) = (expected.into(), self.peek().to_string());
         Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix: fix.into() }

@@ -190,12 +190,12 @@ impl TensorType {
         TensorType::new(self.dtype, self.shape.with_leading(n))
     }
 
-    /// Returns the type with the same shape and another element type.
+    /// Returns the type with the same shape and the element type `dtype`.
     pub fn with_dtype(&self, dtype: DType) -> TensorType {
         TensorType { dtype, shape: self.shape.clone() }
     }
 
-    /// Returns the type with the same element type and another shape.
+    /// Returns the type with the same element type and the given shape.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> TensorType {
         TensorType { dtype: self.dtype, shape: shape.into() }
     }

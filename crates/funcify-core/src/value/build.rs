@@ -1,4 +1,4 @@
-//! Builds graphs: inputs, constants, and functions that are not methods of a value.
+//! Adds inputs and constants to graphs, and defines the free functions on values.
 
 use std::sync::Arc;
 
@@ -187,8 +187,9 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Size { dim: dim.into(), dtype }, &[], Site::caller())
 }
 
-/// Returns a dimension whose value is an integer that the program computes. It allows sizes that the shapes of the
-/// inputs do not determine, such as the number of rows of a slice. It is the inverse of [`size`].
+/// Returns a dimension whose value is an integer that the program computes. Such a dimension can be a size that the
+/// shapes of the inputs do not determine, such as the number of rows of a slice. This function is the inverse of
+/// [`size`].
 ///
 /// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol. When the program reaches this
 /// call, it binds the symbol to the number. In the body of a loop or a branch, each run of the body binds the symbol
@@ -213,8 +214,8 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 ///
 /// # Errors
 /// Building the program fails if `number` is not an integer scalar. Running the program fails if the number is
-/// negative; the error contains the op, the number and the line that called `bind_size`. It also fails if a value does
-/// not match the size, for example because a slice extends past the last row.
+/// negative; the error contains the op, the number and the line that called `bind_size`. Running the program also fails
+/// if a value does not match the size, for example because a slice extends past the last row.
 #[track_caller]
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();

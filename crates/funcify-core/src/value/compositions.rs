@@ -3,7 +3,8 @@
 
 use super::*;
 
-/// Creates a boolean matrix that is `true` on and below a diagonal: at row `i` and column `j` if `j <= i + diagonal`.
+/// Creates a boolean matrix that is `true` on and below a diagonal. The element at row `i` and column `j` is `true` if
+/// `j <= i + diagonal`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -106,7 +107,7 @@ impl Value {
     }
 
     /// Computes the variance along the given axes: the mean squared deviation from the mean, like NumPy's `var` with
-    /// `ddof=0`. The axes are removed. The variance of no elements is NaN.
+    /// `ddof=0`. The axes are removed. The variance of zero elements is NaN.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -146,7 +147,7 @@ impl Value {
     }
 
     /// Sets the elements above a diagonal to zero, in the matrices formed by the last two axes. Diagonal 0 is the main
-    /// diagonal, and diagonal 1 is the one above it.
+    /// diagonal, and diagonal 1 is directly above the main diagonal.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -165,7 +166,7 @@ impl Value {
     }
 
     /// Sets the elements below a diagonal to zero, in the matrices formed by the last two axes. Diagonal 0 is the main
-    /// diagonal, and diagonal 1 is the one above it.
+    /// diagonal, and diagonal 1 is directly above the main diagonal.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

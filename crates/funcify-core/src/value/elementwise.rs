@@ -1,5 +1,5 @@
 //! The operators and reductions of a value. The methods for elementwise ops are generated from the tables of ops
-//! (`ops/{unary,binary,bits,compare,predicate}.rs`).
+//! (`ops/elementwise/{unary,binary,bits,compare,predicate}.rs`).
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 

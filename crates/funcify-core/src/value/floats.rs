@@ -4,13 +4,13 @@ use super::*;
 use crate::ops::{Bitcast, NextAfter};
 
 impl Value {
-    /// Reinterprets the bits of each element as an element of a different type with the same width: `f32`, `i32` and
-    /// `u32` convert to each other, and so do `f64` and `i64`. The shape is unchanged. Every bit is preserved,
+    /// Reinterprets the bits of each element as an element of another type of the same width. `f32`, `i32` and `u32`
+    /// can be reinterpreted as each other, and so can `f64` and `i64`. The shape is unchanged. Every bit is preserved,
     /// including the payload of NaN. Returns the value itself if its dtype is already `dtype`. No derivative passes
     /// through a bitcast to a different dtype. Corresponds to JAX's `lax.bitcast_convert_type`.
     ///
     /// For any other pair of types, building the graph returns an [`Error::Type`](crate::Error::Type) that lists the
-    /// supported types. There are no 16-bit integers: cast a 16-bit float to `f32` first.
+    /// supported types. No integer type has 16 bits, so cast a 16-bit float to `f32` first.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -25,9 +25,8 @@ impl Value {
         if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Bitcast { dtype }) }
     }
 
-    /// Returns booleans of the same shape: `true` where the sign bit is set, including -0 and negative NaN. For
-    /// integers, returns `true` where they are negative. The result has no derivative. Corresponds to JAX's
-    /// `jnp.signbit`.
+    /// Returns `true` for each element whose sign bit is set, including -0 and negative NaN. For integers, returns
+    /// `true` for each negative element. The result has no derivative. Corresponds to JAX's `jnp.signbit`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -46,11 +45,11 @@ impl Value {
         self.cast(layout.float).bitcast(layout.bits).lt(0)
     }
 
-    /// Returns the next float after x in the direction of `right`, elementwise. Returns `right` where x equals `right`,
-    /// and NaN where either is NaN. Both must be floats of the same dtype, and their shapes are broadcast. Corresponds
-    /// to JAX's `jnp.nextafter`. As in JAX, the op has no derivative: differentiating it reports
-    /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define a derivative with [`custom_jvp`](crate::custom_jvp),
-    /// or use [`stop_gradient`](Value::stop_gradient).
+    /// Returns the next float after each element in the direction of the matching element of `right`. Returns `right`
+    /// where the two are equal, and NaN where either is NaN. Both operands must be floats of the same dtype, and are
+    /// broadcast to a common shape. Corresponds to JAX's `jnp.nextafter`. As in JAX, the op has no derivative:
+    /// differentiating it reports [`Error::NoDerivative`](crate::Error::NoDerivative). Define a derivative with
+    /// [`custom_jvp`](crate::custom_jvp), or use [`stop_gradient`](Value::stop_gradient).
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -102,11 +101,11 @@ impl Value {
         (fraction.cast(dtype), exponent.cast(DType::I32))
     }
 
-    /// Computes `x * 2^exponent` elementwise. A subnormal result is rounded only once, and a result that is too large
-    /// is infinite. `x` must have a float type. The exponent is a Rust integer, or a value of any integer type whose
-    /// shape broadcasts with the shape of x. The function is linear in x, and no derivative passes through the
-    /// exponent. Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, except that in JAX the power of 2 itself may
-    /// overflow.
+    /// Computes `x * 2^exponent` for each element x of this value. A subnormal result is rounded only once, and a
+    /// result that is too large is infinite. The value must have a float type. The exponent is a Rust integer, or a
+    /// value of any integer type. Both operands are broadcast to a common shape. The function is linear in x, and no
+    /// derivative passes through the exponent. Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, except that in JAX
+    /// the power of 2 itself may overflow.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -161,11 +160,12 @@ impl Value {
 #[derive(Clone, Copy)]
 struct Layout {
     float: DType,
-    /// The integer type of the same width.
+    /// The integer type of the same width as `float`.
     bits: DType,
-    /// The number of bits of the fraction.
+    /// The number of fraction bits.
     fraction: i64,
-    /// The exponent bias, which is also the largest exponent. The smallest exponent of a normal number is `1 - bias`.
+    /// The exponent bias, which equals the largest exponent of a finite number. The smallest exponent of a normal
+    /// number is `1 - bias`.
     bias: i64,
 }
 
@@ -195,9 +195,9 @@ impl Layout {
         constant(HostTensor::scalar(power).cast(self.float))
     }
 
-    /// Returns the part of `exponent` to apply first if 2^exponent is not a normal number, and 0 otherwise. The part is
-    /// chosen so that no number is rounded twice when scaling down: if the first multiplication rounds to a subnormal
-    /// number, the last one turns it into 0 (as in musl's `scalbn`).
+    /// Returns the part of `exponent` to apply first if 2^exponent is not a normal number, and 0 otherwise. For
+    /// negative exponents, the part is chosen so that no result is rounded twice: if the first multiplication rounds to
+    /// a subnormal number, the last one turns it into 0 (as in musl's `scalbn`).
     fn part(self, exponent: i64) -> i64 {
         match exponent {
             _ if exponent > self.bias => self.bias,
@@ -210,13 +210,14 @@ impl Layout {
         2 - self.bias + self.fraction
     }
 
-    /// Returns the limit to which the magnitudes of exponents are clamped. Scaling by more also yields zero or
+    /// Returns the magnitude to which exponents are clamped. Scaling by a larger power of 2 would also yield zero or
     /// infinity.
     fn max_scale(self) -> i64 {
         4 * self.bias
     }
 
-    /// Splits an exponent into parts whose powers of 2 are normal numbers, in the order in which they are applied.
+    /// Splits an exponent into parts such that `2^part` is a normal number. Returns the parts in the order in which
+    /// they are applied.
     fn steps(self, exponent: i64) -> Vec<i64> {
         let mut rest = exponent.clamp(-self.max_scale(), self.max_scale());
         let mut steps = Vec::new();
@@ -229,8 +230,7 @@ impl Layout {
         steps
     }
 
-    /// Like [`steps`](Layout::steps), for exponents computed by the graph. Returns the powers of 2 instead of the
-    /// exponents.
+    /// Like [`steps`](Layout::steps), but for exponents that the graph computes. Returns `2^part` for each part.
     #[track_caller]
     fn powers(self, exponent: Value) -> [Value; 3] {
         let part = |rest: Value| {
@@ -277,8 +277,8 @@ mod tests {
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
-            // Scaled down to 1.3 ULP, the last number rounds to 1 ULP. An additional rounding in an earlier step could
-            // make it 2 ULP.
+            // When the last number is scaled down to 1.3 ULP, it must round to 1 ULP. If an earlier step also rounded
+            // it, the result could be 2 ULP.
             [power, -power * 1.5, power * 1.998046875, power * 1.3]
         });
         let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -312,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Compares the results of `ldexp` with the exact products in f64, rounded once by a cast.
+    /// Compares the results of `ldexp` with products that are computed exactly in f64, and then rounded once by a cast.
     #[test]
     fn scaling_is_rounded_once() {
         for dtype in FLOATS.into_iter().filter(|dtype| *dtype != DType::F64) {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     /// Checks that derivatives are the same as in JAX: 2^-exponent for the fraction of `frexp`, 2^exponent for `ldexp`,
-    /// and the derivative of |x|, up to sign, for `copysign`.
+    /// and the derivative of |x| or -|x| for `copysign`.
     #[test]
     fn derivatives_of_every_order() {
         let slopes = |x: f64, f: &dyn Fn(Value) -> Value| {

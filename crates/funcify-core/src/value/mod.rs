@@ -31,7 +31,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, TensorType};
 use operand::{broadcast_batches, common_shape, normal_axis};
 
-/// Returns the results, or `count` failed values if there was an error, which the open graph has already recorded.
+/// Returns the results, or `count` failed values if there was an error. The open graph has already recorded the error.
 pub(crate) fn or_failed(results: Result<Vec<Value>, Failed>, count: usize) -> Vec<Value> {
     results.unwrap_or_else(|failed| vec![failed.into(); count])
 }
@@ -59,7 +59,7 @@ impl Value {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
     }
 
-    /// Returns the type without axis 0. For a scalar or a failed value, returns the type itself.
+    /// Returns the type of the value without axis 0. For a scalar or a failed value, returns its type unchanged.
     pub(crate) fn row_type(self) -> TensorType {
         let ty = self.ty();
         ty.row().unwrap_or(ty)
@@ -133,13 +133,13 @@ impl Value {
         if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Cast { dtype }) }
     }
 
-    /// Returns zeros of the same type. For booleans, zero is `false`.
+    /// Returns a tensor of zeros of the same type. For booleans, zero is `false`.
     #[track_caller]
     pub fn zeros_like(self) -> Value {
         self.full_like(0.0)
     }
 
-    /// Returns ones of the same type. For booleans, one is `true`.
+    /// Returns a tensor of ones of the same type. For booleans, one is `true`.
     #[track_caller]
     pub fn ones_like(self) -> Value {
         self.full_like(1.0)

@@ -208,7 +208,7 @@ impl Operand {
     }
 }
 
-/// Returns `true` if converting a number to this float type does not overflow.
+/// Returns `true` if converting a number to the float type `dtype` does not overflow.
 pub(super) fn is_in_range(number: f64, dtype: DType) -> bool {
     let cast = HostTensor::scalar(number).cast(dtype).get(0).as_f64();
     cast.is_finite() || !number.is_finite()
@@ -246,8 +246,8 @@ pub(super) fn common_shape(left: &Shape, right: &Shape) -> Option<Shape> {
     dims.collect::<Option<Vec<Dim>>>().map(Shape::from)
 }
 
-/// Broadcasts the batch axes of two stacks of matrices. Returns `None` if this is not possible; the type rule of the
-/// product then reports the error.
+/// Broadcasts the batch axes of two stacks of matrices. Returns `None` if they cannot be broadcast; the type rule of
+/// the product then reports the error.
 #[track_caller]
 pub(super) fn broadcast_batches(left: Value, right: Value) -> Option<(Value, Value)> {
     let (a, b) = (left.shape(), right.shape());

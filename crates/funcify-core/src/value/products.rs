@@ -3,10 +3,10 @@
 use super::*;
 
 impl Value {
-    /// Contracts two values over the pairs of `contracting` axes, separately for each index along the pairs of `batch`
-    /// axes. A pair consists of an axis of this value and an axis of `right`. The axes of the result are ordered as in
-    /// StableHLO's `dot_general`: the batch axes, the remaining axes of this value, and the remaining axes of `right`.
-    /// Both values must have the same dtype. Integers wrap around, and empty sums are 0.
+    /// Contracts this value with `right` over the pairs of axes in `contracting`, separately for each index along the
+    /// pairs of axes in `batch`. Each pair consists of an axis of this value and an axis of `right`. The axes of the
+    /// result are ordered as in StableHLO's `dot_general`: the batch axes, the remaining axes of this value, and the
+    /// remaining axes of `right`. Both values must have the same dtype. Integers wrap around, and empty sums are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -58,7 +58,7 @@ impl Value {
     }
 }
 
-/// An operand of a product, with its axes grouped by their role.
+/// An operand of a product, with its axes grouped into batch, free and contracted axes.
 struct Arranged {
     value: Value,
     shape: Shape,
@@ -77,8 +77,9 @@ impl Arranged {
         axes.iter().map(|axis| self.shape[*axis].clone()).collect()
     }
 
-    /// Reshapes the operand to matrices. For the left operand, the free axes become the rows and the contracted axes
-    /// become the columns. For the right operand, the contracted axes become the rows and the free axes the columns.
+    /// Transposes and reshapes the operand to a batch of matrices. For the left operand, the free axes become the rows
+    /// and the contracted axes become the columns. For the right operand, the contracted axes become the rows and the
+    /// free axes the columns.
     #[track_caller]
     fn matrices(&self, is_left: bool) -> Value {
         let (rows, columns) = if is_left { (&self.free, &self.contracted) } else { (&self.contracted, &self.free) };

@@ -52,8 +52,8 @@ impl Value {
         self.cumulative(ReduceKind::Prod, axis, reverse)
     }
 
-    /// Computes the cumulative maximum along an axis, from the end if `reverse` is `true`. NaN propagates to all
-    /// elements that follow it in this direction.
+    /// Computes the cumulative maximum along an axis, from the end if `reverse` is `true`. NaN propagates to all later
+    /// elements, or to all earlier ones if `reverse` is `true`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -68,8 +68,8 @@ impl Value {
         self.cumulative(ReduceKind::Max, axis, reverse)
     }
 
-    /// Computes the cumulative minimum along an axis, from the end if `reverse` is `true`. NaN propagates to all
-    /// elements that follow it in this direction.
+    /// Computes the cumulative minimum along an axis, from the end if `reverse` is `true`. NaN propagates to all later
+    /// elements, or to all earlier ones if `reverse` is `true`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -183,9 +183,10 @@ impl Value {
         opposite.argmax(axis)
     }
 
-    /// Computes the convolution (cross-correlation) of this value with a kernel, over one or two spatial axes. Shapes
-    /// are `[N, C, L]` and `[O, C/groups, K]`, or `[N, C, H, W]` and `[O, C/groups, KH, KW]`, for a batch of size N, C
-    /// input channels and O output channels. Both operands are floats of the same dtype.
+    /// Computes the convolution (cross-correlation) of this value with a kernel, over one or two spatial axes. With one
+    /// axis, the value has shape `[N, C, L]` and the kernel has shape `[O, C/groups, K]`; with two axes, the shapes are
+    /// `[N, C, H, W]` and `[O, C/groups, KH, KW]`. N is the batch size, C is the number of input channels, and O is the
+    /// number of output channels. Both operands are floats of the same dtype.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -96,8 +96,8 @@ impl VmapOptions {
         VmapOptions::default()
     }
 
-    /// Sets the batch axes: one number for all leaves, an `Option` for each leaf, or `[("x", 0), ("y", 1)]` for the
-    /// leaves to batch. Negative axes count from the end.
+    /// Sets the batch axes: one number for all leaves, an `Option` for each leaf, or a list such as `[("x", 0), ("y",
+    /// 1)]` that names the leaves to batch. Negative axes count from the end.
     pub fn in_axes(mut self, axes: impl Into<InAxes>) -> Self {
         self.in_axes = axes.into();
         self
@@ -259,8 +259,8 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     (trace.close(&tree::leaves(&ys, "y")), ys)
 }
 
-/// Opens a trace of one lane. Returns the trace, and the value that stands for each leaf in it: a parameter of the
-/// trace for a mapped leaf, and the leaf itself for a shared one.
+/// Opens a trace of one lane. Returns the trace, and the value that represents each leaf in the trace: a parameter of
+/// the trace for a mapped leaf, and the leaf itself for a shared one.
 fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let mapped = names.iter().zip(leaves).filter(|(_, leaf)| leaf.mapped);
     let params: Vec<(String, TensorType)> =
@@ -271,7 +271,7 @@ fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (Body
     (trace, leaves.iter().filter_map(argument).collect())
 }
 
-/// Returns the number of lanes, and the leaves with their batch axis moved to the front.
+/// Returns the number of lanes, and the leaves with their batch axes moved to the front.
 fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Result<(Dim, Vec<Batched>), Failed> {
     let types: Vec<TensorType> = leaves.iter().map(|(_, value)| value.ty()).collect();
     let named = leaves.iter().zip(&types).map(|((name, _), ty)| (name.as_str(), ty));

@@ -79,7 +79,8 @@ pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorTyp
     if mapped { ty.stacked(size) } else { ty }
 }
 
-/// Selects per lane: `yes` where the mask is `true`, `no` elsewhere. The mask contains one boolean per lane.
+/// Selects `yes` in the lanes where the mask is `true`, and `no` in all other lanes. The mask contains one boolean per
+/// lane.
 pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -> Batched {
     let (yes, no) = (yes.materialized(size), no.materialized(size));
     let others = std::iter::repeat_n(Dim::from(1), yes.rank().saturating_sub(1));
@@ -116,7 +117,7 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
 }
 
 /// Like [`inline`], for a body that runs only in the lanes where `mask` is `true`. In all other lanes, the sizes that
-/// the body binds count as 0.
+/// the body binds are 0.
 pub(crate) fn inline_where(
     mask: Option<Value>,
     graph: &Graph,

@@ -37,7 +37,7 @@ pub(crate) fn is_ragged(dim: &Dim) -> bool {
     ragged_symbol(dim).is_some()
 }
 
-/// Returns `true` if `larger` is provably at least `smaller` in each lane.
+/// Returns `true` if `larger` is provably greater than or equal to `smaller` in each lane.
 fn is_certainly_at_least(larger: &Dim, smaller: &Dim) -> bool {
     let mut difference = larger.clone() - smaller;
     for SizeByLane { symbol, at_most, .. } in sizes_by_lane() {
@@ -76,8 +76,8 @@ pub(crate) fn padded_shape(shape: &Shape) -> Option<Shape> {
     Some(Shape::new(shape.dims().iter().map(padded).collect::<Option<Vec<Dim>>>()?))
 }
 
-/// Returns the size of a dimension in each lane, or one size if all lanes share it. Returns `None` if the dimension is
-/// not linear in the ragged symbols.
+/// Returns the size of a dimension in each lane, or a single size if it is the same in all lanes. Returns `None` if the
+/// dimension is not linear in the ragged symbols.
 pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     let sizes = sizes_by_lane();
     let Some(by_lane) = sizes.iter().rev().find(|size| dim.symbols().contains(&&size.symbol)) else {
@@ -92,36 +92,37 @@ pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + sizes_of_lanes(&rest)?.value }))
 }
 
-/// Returns a mask of shape `shape` that is `true` for the first `own` elements of each lane along `axis`. `axis` does
-/// not count the batch axis; `shape` includes it.
+/// Returns a mask of shape `shape` that is `true` for the first `own` elements of each lane along `axis`. `shape`
+/// includes the batch axis, but `axis` does not count it.
 fn own_elements_mask(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
     along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
 }
 
-/// Broadcasts `rows`, which contains one row per lane, to `shape`. Each row extends along `axis`. `axis` does not count
-/// the batch axis; `shape` includes it.
+/// Broadcasts `rows`, which contains one row per lane, to `shape`. Each row extends along `axis`. `shape` includes the
+/// batch axis, but `axis` does not count it.
 fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     let mut dims = vec![Dim::from(1); shape.rank()];
     (dims[0], dims[axis + 1]) = (shape[0].clone(), shape[axis + 1].clone());
     rows.reshape(dims).broadcast_to(shape)
 }
 
-/// Replaces the elements after the first `own` positions along `axis` with the scalar `fill`, in each lane.
+/// Replaces each lane's elements after the first `own` positions along `axis` with the scalar `fill`.
 fn fill_padding(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
     Ok(select_values(own_elements_mask(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
 }
 
-/// Selects elementwise: `yes` where the mask is `true`, `no` elsewhere. All three have the same shape.
+/// Selects the element of `yes` where the mask is `true`, and the element of `no` elsewhere. All three operands have
+/// the same shape.
 fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
 /// Returns the largest count of all lanes, or 0 if there are no lanes. If a count is negative, returns the smallest
-/// count instead, so that it is rejected, as it would be in a single lane.
+/// count instead, so that it is rejected, as it would be without batching.
 pub(crate) fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));
@@ -145,8 +146,8 @@ fn zero(dtype: DType) -> Value {
     constant(HostTensor::zeros(dtype, &[]))
 }
 
-/// Shifts each lane's own elements along `axis` by `offset`. The result has `rows` positions. Position `i` of the
-/// result is position `i - offset` of the operand, or zero if `i - offset` is not among the operand's first `own`
+/// Shifts each lane's own elements along `axis` by `offset`. The result has size `rows` along `axis`. Position `i` of
+/// the result is position `i - offset` of the operand, or zero if `i - offset` is not among the operand's first `own`
 /// positions.
 pub(crate) fn shift_rows(
     value: Batched,
@@ -293,7 +294,7 @@ pub(super) fn batch(
             let mut operand = operands[0];
             for axis in op.axes.iter().copied().filter(|axis| types.is_ragged_along(0, *axis)) {
                 // The result of reducing no elements is the identity of the reduction, so filling the padding with it
-                // has no effect.
+                // does not change the result.
                 let nothing = constant(HostTensor::zeros(operand.value.dtype(), &[0]));
                 let nothing = emit(Reduce { kind: op.kind, axes: vec![0] }, &[nothing])?[0];
                 operand = fill_padding(operand, axis, lane_sizes(&types.operands[0].shape[axis])?, nothing, lanes)?;

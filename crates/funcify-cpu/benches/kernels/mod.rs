@@ -10,7 +10,7 @@ use crate::time;
 const REPETITIONS: usize = 2000;
 
 /// Times several runs of a loop that repeats one instruction. Returns the minimum time per instruction, in nanoseconds.
-/// All `elements` elements of its data are set to `fill` first.
+/// The loop's data has `elements` elements, which are set to `fill` first.
 fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(Operand) -> Node) -> f64 {
     let mut plan = Plan::default();
     let registers = Operand::of(plan.registers(1, elements));
@@ -67,7 +67,7 @@ pub(crate) fn print<T: Element>(machine: Machine) {
     }
 }
 
-/// Prints the cost of ops on a tile of 16 rows and 128 lanes, including ops that broadcast a row, or an element per
+/// Prints the cost of ops on a tile of 16 rows and 128 lanes, including ops that broadcast one row or one element per
 /// row.
 fn tile<T: Element>(machine: Machine) {
     const LEN: usize = 16 * 128;

@@ -90,8 +90,8 @@ pub(crate) struct Operands {
     addresses: SmallVec<[Address; 32]>,
 }
 
-/// The current range of a piece, and its stride per iteration. The stride is in units if the running part sees the
-/// region as columns, and in elements otherwise.
+/// The current range of a piece, and the distance that it advances per iteration. The distance is in units if the
+/// running part sees only its columns of the region, and in elements otherwise.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     region: usize,

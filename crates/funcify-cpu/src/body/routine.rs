@@ -29,8 +29,8 @@ const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 /// The estimated overhead of a call to machine code, in nanoseconds.
 const NS_PER_CALL: f64 = 300.0;
-/// The minimum time that machine code must save per call, in nanoseconds, for a loop to be translated. Translation
-/// takes about a millisecond.
+/// The minimum time that machine code must save per run of the plan, in nanoseconds, for a loop to be translated.
+/// Translation takes about a millisecond.
 const MIN_GAIN_NS: f64 = 20_000.0;
 /// The expected number of iterations of a loop without a bound.
 const EXPECTED_ITERATIONS: usize = 1000;
@@ -291,8 +291,8 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
     }
 
     /// Emits a sum of products, each of a row and a packed matrix. Adds the terms in the same order as the kernel for
-    /// products of one row: each column has four partial sums, each of which covers every fourth term, and they are
-    /// added at the end. Columns are processed in groups small enough to keep the partial sums in processor registers.
+    /// products of one row: each column has four partial sums, which are added at the end. Each partial sum covers
+    /// every fourth term. Columns are processed in groups small enough to keep the partial sums in processor registers.
     fn product(&mut self, product: &Product, panel: usize) {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();

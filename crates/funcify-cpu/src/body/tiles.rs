@@ -197,7 +197,7 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
     }
 }
 
-/// Adds the product AᵀB of each pair of a left block A and a right block B to the target.
+/// Adds the product AᵀB of each left block A and the corresponding right block B to the target.
 #[inline(never)]
 fn sink_blocks<T: MathTable, S: Simd>(
     simd: S,

@@ -1,8 +1,8 @@
 //! Folds over the rows of an operand (separately for each lane), and folds over the lanes of each row.
 //!
-//! A sum may also fold the products of two operands. A fold starts from its identity (0 for a sum, 1 for a product,
-//! -inf for a maximum, inf for a minimum) or from the target's current value. Maximum and minimum return NaN if any
-//! element is NaN, and treat -0 as less than +0.
+//! A sum can also fold the elementwise product of two operands. A fold starts from its identity (0 for a sum, 1 for a
+//! product, -inf for a maximum, inf for a minimum) or from the target's current value. Maximum and minimum return NaN
+//! if any element is NaN, and treat -0 as less than +0.
 
 use super::map::Target;
 use super::source::{ElementRows, LaneRows, RowSource, Source, SourceRow};
@@ -70,7 +70,7 @@ pub(crate) struct FoldRows<'a, T> {
 }
 
 /// The minimum number of rows for which narrow tiles use several independent accumulators. With a single accumulator,
-/// each row waits for the previous one.
+/// each addition must wait for the previous one.
 const MIN_ROWS_FOR_CHAINS: usize = 64;
 
 impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
@@ -323,8 +323,9 @@ impl<T: Float> WithSimd for &mut FoldLanes<'_, T> {
 }
 
 impl<T: Float> FoldLanes<'_, T> {
-    /// Folds rows that are shorter than a vector, element by element. The rows have `LANES` lanes, or any number if
-    /// `LANES` is 0. Additions in different rows are independent of each other, so the processor can overlap them.
+    /// Folds rows that are shorter than a vector, element by element. The rows have `LANES` lanes, or any number of
+    /// lanes if `LANES` is 0. Additions in different rows are independent of each other, so the processor can overlap
+    /// them.
     #[inline(always)]
     fn short_rows<S: Simd, const LANES: usize>(&mut self, simd: S) {
         match self.fold {

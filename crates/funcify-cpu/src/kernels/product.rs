@@ -68,7 +68,8 @@ pub(crate) const fn most_rows<S: Simd>() -> usize {
     if Registers::<S>::ARE_FEW { 6 } else { 12 }
 }
 
-/// The register count of an instruction set as a constant, which keeps oversized tiles from being instantiated.
+/// The register count of an instruction set, as a constant. It keeps the compiler from instantiating tiles that do not
+/// fit in registers.
 pub(crate) struct Registers<S>(PhantomData<S>);
 
 impl<S: Simd> Registers<S> {
@@ -76,8 +77,8 @@ impl<S: Simd> Registers<S> {
     pub(crate) const ARE_FEW: bool = S::REGISTER_COUNT < 32;
 }
 
-/// Computes a sum of matrix products. The sum starts from `init`, or from 0 if `init` is `None`. Applies `then` at the
-/// end.
+/// Computes a sum of matrix products. The sum starts from `init`, or from 0 if `init` is `None`. At the end, applies
+/// `then` to each element.
 pub(crate) fn product<T: MathTable, S: Simd>(
     simd: S,
     target: &mut Target<'_, T>,
@@ -86,8 +87,8 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     then: Option<Unary>,
 ) {
     let then = match (target.rows, then) {
-        // A product with a single row is often on the critical path of a recurrent network, so this case applies the
-        // function before it stores the sums.
+        // For a single row, apply the function before the sums are stored, because such a product is often on the
+        // critical path of a recurrent network.
         (1, Some(Unary::Tanh)) => return one_row::<T, S, unary::Tanh>(simd, target, factors, init),
         (1, Some(Unary::Sigmoid)) => return one_row::<T, S, unary::Sigmoid>(simd, target, factors, init),
         (1, then) => {
@@ -155,7 +156,7 @@ struct TilePlace {
     first_column: usize,
 }
 
-/// A tile of `ROWS` rows and one panel of columns, to be computed.
+/// A tile to be computed: `ROWS` rows and one panel of columns.
 struct Tile<'t, 'to, 'a, T, const ROWS: usize> {
     target: &'t mut Target<'to, T>,
     factors: &'t [Factor<'a, T>],

@@ -5,7 +5,7 @@
 //! therefore takes only a few cycles and needs no instruction dispatch. With many lanes, several vectors are processed
 //! together, row by row.
 //!
-//! A running sum of one lane is computed in blocks of eight. The sums within a block do not wait for the previous
+//! A running sum of one lane is computed in blocks of eight rows. The sums within a block do not wait for the previous
 //! block, so the dependency chain has one addition per block.
 
 use super::fold::Fold;
@@ -23,7 +23,7 @@ pub enum Recurrence {
 }
 
 impl Recurrence {
-    /// Returns the fold that combines x with the previous row if there is no factor a.
+    /// Returns the fold that combines `x[r]` with `y[r-1]` if there is no factor a.
     #[inline(always)]
     fn fold(self) -> Fold {
         match self {

@@ -48,7 +48,7 @@ impl Plan {
         self.regions.iter().all(|region| region.ty == Type::Float)
     }
 
-    /// Returns the names of the plan's ops that the reference evaluator computes.
+    /// Returns the names of the ops that the plan leaves to the reference evaluator.
     pub(crate) fn evaluated_ops(&self) -> Vec<&'static str> {
         let evaluations = self.evaluations().into_iter();
         evaluations.filter(|evaluation| evaluation.kernel.is_none()).map(|evaluation| evaluation.op.name()).collect()
@@ -82,7 +82,7 @@ impl Plan {
         self.regions.iter().map(Region::scratch_elements).sum()
     }
 
-    /// Returns the size of the scratch memory, in bytes. `float` is the size of the plan's float type.
+    /// Returns the size of the scratch memory, in bytes. `float` is the size of the plan's float type, in bytes.
     pub(crate) fn scratch_bytes(&self, float: usize) -> u64 {
         self.regions.iter().map(|region| (region.scratch_elements() * region.ty.size(float)) as u64).sum()
     }
@@ -103,7 +103,7 @@ impl Plan {
 
     /// Returns the approximate size in bytes of the plan itself, without the memory of its regions.
     pub fn bytes(&self) -> usize {
-        // Assume four operands per instruction, which are allocated separately.
+        // Assume that each instruction has four operands, which are allocated separately.
         self.instructions() * (size_of::<Node>() + 4 * size_of::<Operand>())
     }
 }

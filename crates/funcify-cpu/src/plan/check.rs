@@ -1,8 +1,8 @@
 //! Checks that a plan is valid.
 //!
 //! The unit that an operand accesses is linear in the loop counters, so its minimum and maximum follow from the first
-//! and last iteration of each loop. An operand in the region that the instruction writes must either coincide exactly
-//! with the destination in every iteration, or never overlap it.
+//! and last iteration of each loop. A source operand in the destination's region must either coincide exactly with the
+//! destination in every iteration, or never overlap it.
 
 use std::fmt;
 
@@ -98,8 +98,8 @@ struct Touched {
 }
 
 impl Checker<'_> {
-    /// Checks nodes that are nested in loops with the trip counts `times`. On failure, `path` holds the index of the
-    /// faulty node in each of the nested lists of nodes.
+    /// Checks nodes that are nested in loops with the trip counts `times`. On failure, `path` holds the indices that
+    /// lead to the faulty node, outermost first.
     fn nodes<T: Float>(&self, nodes: &[Node], times: &mut Vec<usize>, path: &mut Vec<usize>) -> Result<(), String> {
         for (index, node) in nodes.iter().enumerate() {
             path.push(index);
@@ -140,8 +140,8 @@ impl Checker<'_> {
         self.check_bounds(holds, touched).map_err(|reason| format!("condition: {reason}"))
     }
 
-    /// Checks a fused body. If another stream is in the region of a stored stream, the two streams must either not
-    /// overlap, or coincide exactly in a body whose lanes are independent.
+    /// Checks a fused body. Another stream in the region of a stored stream must not overlap the stored stream, but may
+    /// coincide with it exactly if both have the same strides.
     fn check_fused(&self, FusedNode { fused, streams }: &FusedNode, times: &[usize]) -> Result<(), String> {
         if streams.len() != fused.streams() {
             return Err(format!("{} streams instead of {}", streams.len(), fused.streams()));

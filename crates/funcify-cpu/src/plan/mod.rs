@@ -15,7 +15,7 @@
 //! - `Whole`: all elements. In a stage with several parts, the region is read-only. Weights, packed weights and
 //!   constants use this split.
 //! - `Columns(width)`: `width` elements of each unit for each index of the parallel axis. A part sees only its own
-//!   columns, and offsets are relative to its first column. Sequences, traces and final values use this split.
+//!   columns, and its offsets are relative to the first of them. Sequences, traces and final values use this split.
 //! - `Parts(count)`: a separate region for each of `count` parts. Registers, strips and partial sums use this split. A
 //!   later stage with a single part sees all these regions as one, with `count * units` units, and can therefore add up
 //!   the partial sums.
@@ -23,18 +23,19 @@
 //! The elements of a region have a [`Type`]. In most plans, all regions hold floats, which also represent masks and
 //! small integers. Other integers are stored in regions that have an integer type.
 //!
-//! Scratch memory is aligned to 64 bytes and keeps its contents between calls, but a plan may rely only on elements
-//! that it has written in the same call. All registers of a program may be in the same scratch region.
+//! Scratch memory is aligned to 64 bytes. It keeps its contents between calls, but a plan must not read elements that
+//! it has not written in the same call. All registers of a program may be in the same scratch region.
 //!
 //! # Programs
 //!
 //! A program is a list of nodes. A node is an [`Instruction`], or a loop that contains other nodes. Loops may be nested
-//! up to [`DEPTH`] levels deep. In each iteration of an enclosing loop, each operand moves by a fixed number of units.
-//! Loops are expressed as follows:
+//! up to [`DEPTH`] levels deep. From one iteration of a loop to the next, each operand moves by a fixed number of
+//! units. The loops of a graph are expressed as follows:
 //!
 //! - A loop over steps reads its sequences and writes its traces in place. In a reverse loop, the operands move by a
 //!   negative number of units.
-//! - Taps and carries read other units of a trace: they are operands that start at a different unit.
+//! - Taps and carries read the units of a trace that earlier steps wrote: they are operands that start at a different
+//!   unit than the destination.
 //! - Steps that read initial values are peeled: they become instructions before the loop.
 //! - A loop that is divided into strips of several steps becomes two nested loops, over strips and over steps, with
 //!   instructions before and after the inner loop.
@@ -56,7 +57,7 @@
 //!
 //! An operand of an elementwise op may coincide exactly with the destination, including the stride. The same is true of
 //! the initial values of an [`Op::Product`] and of x of an [`Op::Recur`]. Any other overlap is invalid. If the stride
-//! between rows is larger than the number of lanes, the gaps between rows also count as accessed.
+//! between rows is larger than the number of lanes, [`Plan::check`] also treats the gaps between rows as accessed.
 //!
 //! Masks are numbers: 1 is true and 0 is false.
 //!
@@ -65,13 +66,13 @@
 //! Each instruction has a fixed overhead of about 15 to 25 ns, so bodies with few lanes should have few instructions:
 //! fuse an activation into its product (`then` of [`Op::Product`]), and express a loop over one lane as a single
 //! [`Op::Recur`]. The run time of a product with few rows is dominated by reading its right operand. With 8 rows or
-//! more, a product runs at the peak multiplication rate of the processor. A product that sums several factors needs no
-//! extra pass over the result. `cargo bench -p funcify-cpu` prints all of these figures.
+//! more, a product runs at the peak multiplication rate of the processor. A product with several factors needs no extra
+//! pass over the result. `cargo bench -p funcify-cpu` prints all of these figures.
 //!
 //! # Example
 //!
-//! This plan computes `y[t] = 0.5 y[t-1] + x[t]` over ten steps of six lanes, in two parts of three lanes. The carry is
-//! read from the trace, except in the first step, which reads the initial value.
+//! This plan computes `y[t] = 0.5 y[t-1] + x[t]` over ten steps of six lanes, in two parts of three lanes each. The
+//! carry is read from the trace, except in the first step, which reads the initial value.
 //!
 //! ```
 //! use funcify_cpu::kernels::Ternary;
@@ -149,7 +150,7 @@ pub struct Region {
     pub units: usize,
     /// The number of elements per unit.
     pub pitch: usize,
-    /// The elements of the region that a part sees.
+    /// The rule that determines which elements of the region a part sees.
     pub split: Split,
     /// The type of the elements.
     pub ty: Type,
@@ -158,7 +159,7 @@ pub struct Region {
 /// The memory that contains a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
-    /// The caller's input with this index, which is read-only. Several regions may be in the same input.
+    /// The caller's input with this index. It is read-only, and several regions may refer to it.
     Input(usize),
     /// The caller's output with this index. Each output is one region.
     Output(usize),
@@ -171,9 +172,9 @@ pub enum Storage {
 pub enum Split {
     /// All elements of the region.
     Whole,
-    /// The part's columns. Contains the number of columns per index of the parallel axis.
+    /// The part's columns. The field is the number of columns per index of the parallel axis.
     Columns(usize),
-    /// A separate region for each part, in scratch memory. Contains the number of parts.
+    /// A separate region for each part, in scratch memory. The field is the number of parts.
     Parts(usize),
 }
 
@@ -184,7 +185,7 @@ pub struct Stage {
     pub parts: Vec<Part>,
     /// The programs that the parts run. Parts of the same length may share a program.
     pub programs: Vec<Nodes>,
-    /// `true` if it pays off to run the parts on several threads, which requires about 200 microseconds of work.
+    /// `true` if the stage has enough work for several threads: at least about 200 microseconds.
     pub concurrent: bool,
 }
 
@@ -225,7 +226,7 @@ pub enum Node {
         holds: Operand,
         /// The nodes of an iteration.
         body: Vec<Node>,
-        /// The maximum trip count, or `None` if the loop has no bound.
+        /// The maximum trip count, or `None` if it is unlimited.
         bound: Option<usize>,
     },
     /// A branch between two lists of nodes.
@@ -252,9 +253,9 @@ pub struct FusedNode {
 pub struct Evaluation {
     /// The op.
     pub op: Arc<GraphOp>,
-    /// The operands and their types, whose shapes are known.
+    /// The operands and their types. The types contain sizes instead of symbols.
     pub inputs: Vec<(Operand, TensorType)>,
-    /// The results and their types, whose shapes are known.
+    /// The results and their types. The types contain sizes instead of symbols.
     pub outputs: Vec<(Operand, TensorType)>,
     /// The sizes of the symbols that the op's attributes may refer to.
     pub sizes: Sizes,
@@ -267,7 +268,7 @@ pub struct Evaluation {
 pub struct Instruction {
     /// The op to compute.
     pub op: Op,
-    /// The number of rows to write. Some ops use this number differently; see [`Op`].
+    /// The number of rows to write. For some ops, the number has another meaning; see [`Op`].
     pub rows: usize,
     /// The number of elements per row.
     pub lanes: usize,
@@ -351,7 +352,7 @@ pub enum Op {
     Sink {
         /// The number of blocks.
         blocks: usize,
-        /// The number of rows per block. [`Operand::row`] is the stride between rows.
+        /// The number of rows per block. [`Operand::row`] is the stride between the rows of a block.
         block_rows: usize,
         /// The strides between the blocks of the left operand and of the right operand, in units.
         block_steps: [isize; 2],

@@ -7,7 +7,7 @@ use crate::kernels::{Fold, Recurrence, packed_len};
 use funcify_body::float::Float;
 
 /// The span of the destination, followed by the span of each operand. A span is the number of elements from the first
-/// element that the instruction accesses to the last.
+/// to the last element that the instruction accesses, including gaps between rows.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
 /// Returns the span of an operand with `rows` rows of `lanes` elements, or 0 if the instruction lacks that operand.

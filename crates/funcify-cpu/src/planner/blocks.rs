@@ -11,7 +11,7 @@ pub(super) struct Blocks(Vec<Block>);
 #[derive(Default)]
 struct Block {
     nodes: Vec<Node>,
-    /// The views that were computed before this loop and whose memory must not be reused until the loop ends.
+    /// The views that are computed before this loop starts. Their memory must not be reused until the loop ends.
     needed: Vec<View>,
 }
 
@@ -52,8 +52,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Closes the innermost loop, and sets its trip count to `times`. Returns `true` if the loop became a single
-    /// instruction.
+    /// Closes the innermost loop, and sets its trip count to `times`. Returns `true` if the loop was replaced with a
+    /// single instruction.
     pub(super) fn close(&mut self, regions: &[Region], times: usize) -> bool {
         let Block { nodes, .. } = self.0.pop().expect("a loop is open");
         if times == 0 || nodes.is_empty() {
@@ -66,8 +66,8 @@ impl Blocks {
         is_one
     }
 
-    /// Closes the innermost loop as a while loop, with at most `bound` iterations if `bound` is set. The nodes in
-    /// `test` compute the condition, and the element `holds` contains it.
+    /// Closes the innermost loop as a while loop that runs at most `bound` iterations, or any number if `bound` is
+    /// `None`. The nodes in `test` compute the condition and store it in the element `holds`.
     pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), bound: Option<usize>) {
         let Block { nodes: body, .. } = self.0.pop().expect("a loop is open");
         self.push(self.depth(), Node::While { test, holds, body, bound });

@@ -1,13 +1,13 @@
-//! Plans switches. If the branch is known when the plan is built, only this branch is planned. Otherwise, a switch on a
-//! boolean becomes a choice whose branches write their results to the same registers.
+//! Plans switches. If the selected branch is known when the plan is built, only this branch is planned. Otherwise, a
+//! switch on a boolean becomes a choice whose branches write their results to the same registers.
 
 use funcify_core::ops::Switch;
 
 use super::*;
 
 impl Planner {
-    /// Plans a switch whose first operand, the index of the branch, has type `dtype`. Returns the results that `used`
-    /// marks, and `None` for each unused result.
+    /// Plans a switch. Its first operand, the index of the branch, has the type `dtype`. Returns the results that
+    /// `used` marks, and `None` for each unused result.
     pub(super) fn choice(
         &mut self,
         switch: &Switch,

@@ -1,9 +1,9 @@
 //! Estimates the cost of a program, and chooses the number of parts accordingly.
 //!
 //! The constants were measured with `cargo bench -p funcify-cpu` on one core of a server. A wrong constant makes plans
-//! slower but does not affect results. The constants of `Instruction::nanoseconds` are twice as large as those in this
-//! file. Its estimates determine how long a compiled loop runs between two checks for cancellation, so it is safe to
-//! overestimate the time.
+//! slower but does not affect results. `Instruction::nanoseconds` estimates the time per element and per multiply-add
+//! at twice the values in this file. Its estimates determine how long a compiled loop runs between two checks for
+//! cancellation, where an overestimate is safe.
 
 use funcify_core::ops::{Creation, Op, Product};
 
@@ -14,15 +14,17 @@ use crate::plan::NS_PER_INSTRUCTION;
 const NS_PER_ELEMENT: f64 = 0.1;
 /// The estimated time per multiply-add of a matrix product, in nanoseconds.
 const NS_PER_TERM: f64 = 0.015;
-/// The minimum estimated time, in nanoseconds, of a program that is worth running on several threads.
+/// The minimum estimated time, in nanoseconds, for which running a program on several threads pays off.
 const MIN_NS_FOR_THREADS: f64 = 200_000.0;
 /// The minimum number of matrix rows per part, if the parallel axis is an axis of the matrices of a product.
 const MIN_ROWS_PER_PART: usize = 12;
 /// The minimum number of matrices per part, if the parallel axis is a batch axis of a product.
 const MIN_MATRICES_PER_PART: usize = 2;
-/// The minimum number of lanes per part if the parallel axis is innermost. Shorter rows would fill too few vectors.
+/// The minimum number of lanes per part if the parallel axis is innermost. With fewer lanes, a row would fill too few
+/// vectors.
 const MIN_LANES_PER_PART: usize = 64;
-/// The maximum number of elements of a value per part, which keeps a step's data in the L1 cache.
+/// The maximum number of elements of a value within one part. Up to this size, the data of a step stays in the L1
+/// cache.
 const MAX_ELEMENTS_PER_PART: usize = 2048;
 /// The maximum number of parts.
 const MAX_PARTS: usize = 32;
@@ -37,7 +39,7 @@ struct Cost {
     has_products: bool,
     /// `true` if a loop contains a product that has the parallel axis as a batch axis.
     has_batches: bool,
-    /// The maximum number of elements per index of the parallel axis, over all values in loops.
+    /// The number of elements per index of the parallel axis, in the largest value that a loop computes.
     width: usize,
 }
 
@@ -45,7 +47,7 @@ struct Cost {
 pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, is_innermost: bool) -> usize {
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
-    // A loop with a single op is memory-bound. One thread that reads whole rows is faster than two threads that each
+    // A program with a single op is memory-bound. One thread that reads whole rows is faster than two threads that each
     // read half of every row.
     if cost.nanoseconds < MIN_NS_FOR_THREADS || cost.ops <= 1 {
         return 1;
@@ -55,8 +57,8 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, is_inne
     match (cost.has_products, cost.has_batches && !is_innermost) {
         (true, _) => least(MIN_ROWS_PER_PART),
         (false, true) => least(MIN_MATRICES_PER_PART),
-        // Use the smallest number of parts such that the data of each part fits in the cache, because fewer parts have
-        // longer rows.
+        // Use the smallest number of parts for which the data of each part fits in the cache. With fewer parts, rows
+        // are longer.
         (false, false) => {
             let lanes = if is_innermost { MIN_LANES_PER_PART.min(labels.size() / 2) } else { 1 };
             let mut divisors = divisors.filter(|parts| labels.size() / parts >= lanes);

@@ -1,9 +1,9 @@
 //! Converts ops on tensors to instructions over rows and lanes.
 //!
 //! Each instruction is added at the level of the innermost loop that it depends on. Level 0 runs once, before the
-//! parts. Level 1 is the program of a part, and level 2 is the body of its outermost loops. Axes that are contiguous in
-//! all operands are merged. One of the remaining axes becomes the lanes, and the longest of the others becomes the
-//! rows. Further axes become loops, or are unrolled into separate instructions.
+//! parts. Level 1 is the program of a part, and level 2 is the body of its outermost loops. Adjacent axes are merged if
+//! a single stride describes both of them in every operand. One of the resulting axes becomes the lanes, and the
+//! longest of the others becomes the rows. Further axes become loops, or are unrolled into separate instructions.
 
 mod axes;
 mod folds;
@@ -27,12 +27,12 @@ use crate::plan::repeat;
 /// The maximum number of instructions in a plan.
 const MAX_INSTRUCTIONS: usize = 1 << 14;
 
-/// The minimum sizes of axes that become loops instead of being unrolled. The first size applies to outermost loops.
-/// The second applies to nested loops, whose addresses are recomputed each time the loop starts.
+/// The minimum sizes at which an axis becomes a loop instead of being unrolled. The first size applies to outermost
+/// loops. The second applies to nested loops; it is larger because their addresses are recomputed each time they start.
 const MIN_LOOP_SIZES: [usize; 2] = [4, 33];
 
-/// The maximum number of lanes in a short row. In a short row, the overhead per row dominates the cost of a kernel that
-/// executes about twenty instructions per vector.
+/// The maximum number of lanes in a short row. For a kernel that executes about twenty instructions per vector, the
+/// fixed overhead of a short row exceeds the cost of its elements.
 const MAX_SHORT_ROW: usize = 64;
 
 /// A program under construction.
@@ -54,7 +54,7 @@ pub(super) struct Emitter {
     numbers: Vec<(u64, View)>,
     /// The transformations that the planner has applied so far.
     pub(super) fired: Fired,
-    /// The version of the contents of each memory.
+    /// The version of the contents of each register and region.
     pub(super) contents: Contents,
     /// The cached packed matrices. Only matrices that are packed outside of all loops are cached.
     packs: Vec<Copied>,
@@ -74,7 +74,7 @@ impl Emitter {
         emitter
     }
 
-    /// Builds the plan, which runs the program on `parts` parts of `len` indices each.
+    /// Builds the plan. It runs the program on `parts` parts of `len` indices each.
     pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan> {
         let sums = self.emit_share_sums(parts)?;
         for (region, memory) in self.registers.into_iter().zip(&self.memory) {
@@ -111,8 +111,8 @@ impl Emitter {
     }
 
     /// Drops the cache entries of a branch: those that were added since [`cached`](Emitter::cached) returned the counts
-    /// in `cached`. Other code must not use these entries, because the branch might not run. Keeps entries at level 0,
-    /// which are always computed.
+    /// in `cached`. Other code must not use these entries, because the branch might not run. Keeps the entries at level
+    /// 0, because instructions at level 0 always run.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -254,9 +254,9 @@ impl Emitter {
         Operand { region: view.region, unit, steps, offset, row, across }
     }
 
-    /// Adds instructions to the block at `level`: one for each combination of indices along the axes in `rest`. The
-    /// longest of these axes become loops instead. `row` holds the row stride of each operand, and `across` the kind of
-    /// its rows.
+    /// Adds instructions to the block at `level`. The longest axes in `rest` become loops around each instruction. The
+    /// other axes in `rest` are unrolled: each combination of their indices gets its own instruction. `row` holds the
+    /// row stride of each operand, and `across` the kind of its rows.
     fn push(
         &mut self,
         level: usize,
@@ -368,8 +368,8 @@ impl Emitter {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes);
             }
-            // If an operand is contiguous along a different axis than the destination, copy the operand to the
-            // destination's layout.
+            // If an operand is contiguous along a different axis than the destination, copy the operand, and give the
+            // copy the destination's layout.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
             let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
             if crossing.contains(&true) {
@@ -410,8 +410,9 @@ impl Emitter {
         })
     }
 
-    /// Adds instructions whose rows and lanes extend along the axes with the indices `rows` and `lanes`. `None` stands
-    /// for a single row or a single lane, respectively.
+    /// Adds instructions whose rows extend along the axis with the index `rows`, and whose lanes extend along the axis
+    /// with the index `lanes`. With `None` for an index, an instruction has a single row or a single lane,
+    /// respectively.
     fn push_along(
         &mut self,
         op: &Op,
@@ -438,7 +439,7 @@ impl Emitter {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
-    /// Copies the views for which `must` returns `true`. Returns all views, with the copies in place of the originals,
+    /// Copies the views for which `must` returns `true`. Returns all views, with each copied view replaced by its copy,
     /// or `None` if no view was copied.
     fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>> {
         if !views.iter().any(|view| must(view)) {
@@ -455,8 +456,7 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// Returns the matrices if products can read their rows in place, which requires contiguous rows, and a copy
-    /// otherwise.
+    /// Returns the matrices if products can read them in place, and a copy with contiguous rows otherwise.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
         let last = matrix.shape.len() - 1;
         let has_rows = matrix.strides[last] == 1 || matrix.shape[last] == 1;
@@ -587,7 +587,7 @@ impl Emitter {
     }
 }
 
-/// Returns the leading axes of the views. `sizes` holds the sizes of these axes. Omits axes of size 1.
+/// Returns the leading axes of the views, except those of size 1. `sizes` holds the sizes of all leading axes.
 fn batch_axes(views: &[&View], sizes: &[usize]) -> Vec<Axis> {
     let axis = |(axis, size): (usize, &usize)| Axis {
         size: *size,

@@ -12,18 +12,18 @@ use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 
 use super::*;
 
-/// The maximum number of rows kept for a buffer that is never read as a whole.
+/// The maximum number of recent rows that the plan keeps for a buffer that it does not store as a whole.
 const MAX_ROWS_AT_HAND: usize = 64;
 
 /// The readers of a buffer's rows.
 enum Use {
-    /// Code after the loop reads the rows as a result, which is written to this view if possible.
+    /// Code after the loop reads the rows. If a view is given, the loop writes the rows to this view if possible.
     Result(Option<View>),
     /// Only the steps of the loop read the rows.
     Steps,
 }
 
-/// The rows of a buffer that are stored.
+/// The stored rows of a buffer.
 enum BufferRows {
     /// No rows, because nothing reads them.
     None,
@@ -90,9 +90,9 @@ fn has_rows(place: &View, innermost: Option<usize>) -> bool {
 }
 
 impl Planner {
-    /// Plans a scan. `used` marks the results that are used, `places` holds the assigned destination of each result, if
-    /// any, and `shares` marks the results for which each part computes a partial sum. Returns the results, with `None`
-    /// for each unused result.
+    /// Plans a scan. `used` marks the results that other nodes or the graph's outputs use, `places` holds the assigned
+    /// destination of each result, if any, and `shares` marks the results for which each part computes a partial sum.
+    /// Returns the results, with `None` for each unused result.
     pub(super) fn scan(
         &mut self,
         node: &Node,
@@ -144,7 +144,8 @@ impl Planner {
     /// Emits the loops over all steps.
     fn all_steps(&mut self, planned: &Loop<'_>) -> Result<()> {
         let steps = planned.steps;
-        // The first step cannot read a carry from a trace, which has no rows yet, so it is planned separately.
+        // The first step cannot read a carry from a trace, because no step has written to the trace yet. It reads the
+        // initial value instead, so it is planned separately.
         let is_first_apart = planned.carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
         self.steps(planned, Steps { from: 0, strip: None }, first)?;
@@ -183,7 +184,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits a loop with early exit, which also ends after the maximum number of steps.
+    /// Emits a loop with early exit. The loop ends after the maximum number of steps at the latest.
     fn steps_until(&mut self, planned: &Loop<'_>) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));
@@ -292,7 +293,7 @@ impl Planner {
         let is_whole = buffer.start == Start::Full || is_trace;
         if !is_whole {
             let at_hand = count.max(last);
-            // The loop may end before it has written the requested number of rows, which is an error.
+            // It is an error if the loop ends before it has written the requested number of rows.
             if scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
                 return Err(Declined::new("scan", "the last rows of a loop that ends early"));
             }
@@ -364,10 +365,10 @@ impl Planner {
         let Loop { scan, operands, invariants, buffers, carries, .. } = planned;
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
-        // The index of the loop's first step, and the increment from step to step.
+        // The index of the first step in the range, and the increment from one step to the next.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
-        // If a loop over strips surrounds the steps, each of its iterations also moves the row by the length of a
-        // strip.
+        // If a loop over strips surrounds the steps, each iteration of that loop moves the row by the number of steps
+        // in a strip.
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
@@ -478,7 +479,8 @@ impl Planner {
     /// move would overwrite before it is read.
     pub(super) fn emit_moves(&mut self, mut moves: Vec<(View, View)>) -> Result<()> {
         let level = self.emitter.blocks.depth();
-        // A source must be copied first if an earlier move, or its own move, overwrites it (order-c5).
+        // A source must be copied first if an earlier move overwrites it, or if its own move overwrites part of it
+        // (order-c5).
         let mut written = Occupants::default();
         for index in 0..moves.len() {
             let (to, from) = &moves[index];

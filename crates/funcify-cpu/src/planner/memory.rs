@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// The alignment of ranges, in elements. For floats, this is at least a cache line.
+/// The alignment of ranges, in elements. For floats, an aligned range starts at a cache line.
 const ELEMENTS_PER_LINE: usize = 16;
 
 /// The maximum length of small ranges, which are reused only for tensors of the same length. Register code requires
@@ -36,9 +36,9 @@ pub(super) struct Memory(Rc<RefCell<Allocator>>);
 
 #[derive(Default, Debug)]
 struct Allocator {
-    /// The free ranges, ordered by length and then start, so that the best fit is found quickly.
+    /// The free ranges, each given by its length and start. The order by length makes it fast to find the best fit.
     free: BTreeSet<(usize, usize)>,
-    /// The free ranges for small tensors: the length of the tensor, and the start of the range.
+    /// The free ranges for small tensors. Each entry holds the length of the tensor and the start of the range.
     small: BTreeSet<(usize, usize)>,
     end: usize,
     /// The number of registers created so far.
@@ -46,8 +46,8 @@ struct Allocator {
 }
 
 impl Memory {
-    /// Reserves `len` elements: in the smallest free range that is long enough or, for a small tensor, in a free range
-    /// of the same length. Uses new memory if there is no such range or if `untouched` is set.
+    /// Reserves `len` elements in the smallest free range that is long enough or, for a small tensor, in a free range
+    /// of the same length. Uses new memory if no such range is free, or if `untouched` is set.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
         let mut allocator = self.0.borrow_mut();
         let is_small = len <= MAX_SMALL;

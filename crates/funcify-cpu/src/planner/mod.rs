@@ -1,10 +1,10 @@
 //! The planner: compiles a checked graph with known sizes to a [`Plan`].
 //!
 //! `loops` plans scans, including the memory for sequences, traces and carries. `while_loop` plans while loops, and
-//! `choice` plans both branches of a switch. `ops` implements each op on [`View`]s. `emit` converts views to
-//! instructions over rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
-//! registers. Transposes, slices, broadcasts and reads of a sequence's rows only change addresses. The elements are
-//! copied only if an instruction requires another layout. Loop-invariant values are computed before the loops.
+//! `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to instructions over
+//! rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates registers. Transposes,
+//! slices, broadcasts and reads of a sequence's rows only change addresses. The elements are copied only if an
+//! instruction requires another layout. Loop-invariant values are hoisted out of the loops.
 //!
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
@@ -49,9 +49,9 @@ use view::View;
 /// The result of planning. The error is the reason why the graph is not supported.
 type Result<T, E = Declined> = std::result::Result<T, E>;
 
-/// The limits up to which a matrix product is computed with the parallel axis innermost, in multiplications per index
-/// of this axis. The first limit applies if each index has its own pair of matrices. The second limit is lower and
-/// applies if all indices share one of the matrices, because the columns of the shared matrix could be the lanes
+/// The maximum sizes of a matrix product that is computed with the parallel axis innermost, in multiplications per
+/// index of this axis. The first size applies if each index has its own pair of matrices. The second size applies if
+/// all indices share one of the matrices. It is smaller, because the columns of the shared matrix could be the lanes
 /// instead.
 const MAX_TERMS: [usize; 2] = [64, 32];
 
@@ -70,7 +70,8 @@ pub struct GraphPlan {
     pub reads: Vec<Option<DType>>,
     /// The types in which the plan holds the inputs, and the types in which it holds the results.
     pub types: [Vec<Type>; 2],
-    /// The constant tensors of the graph, in the plan's element type or in a type of their own.
+    /// The constant tensors of the graph, stored in the plan's element type or, for integers that it cannot represent,
+    /// in their own type.
     pub constants: Vec<HostTensor>,
     /// The dtype and shape of each result.
     pub results: Vec<(DType, Vec<usize>)>,
@@ -94,8 +95,8 @@ pub enum Division {
     #[default]
     Worthwhile,
     /// Like `Worthwhile`, but for a plan that runs inside a tensor library. The planner rejects losses over large
-    /// vocabularies, because the library computes them with less memory: it neither packs the weights nor computes a
-    /// weight gradient in each part.
+    /// vocabularies, because the library needs less memory for them: the library neither packs the weights nor computes
+    /// a weight gradient in each part.
     BesideLibrary,
     /// Divides every program that has a parallel axis, and also applies transformations that are normally reserved for
     /// large programs. This policy is for tests.
@@ -108,8 +109,8 @@ impl Division {
         if self == Division::Always { 2 } else { 8 }
     }
 
-    /// Returns the minimum number of floats for which a fused body is faster than one instruction per op. At this size,
-    /// the operands no longer fit into the L1 cache together.
+    /// Returns the minimum number of floats for which a fused body is faster than one instruction per op. From this
+    /// size on, the operands do not all fit into the L1 cache.
     fn min_floats(self) -> usize {
         if self == Division::Always { 33 } else { 4096 }
     }
@@ -119,9 +120,9 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns two limits for tensors that consist of several views. A tensor of integers is read in place only if it
-    /// has at least as many elements as the first limit. A body reads such tensors in place only if its boxes have at
-    /// least as many lanes on average as the second limit.
+    /// Returns two minimum sizes for tensors that consist of several views. Smaller ones are not read in place. The
+    /// first size is the number of elements of a tensor of integers. The second is the average number of lanes in the
+    /// boxes of a body that reads such tensors.
     fn min_in_place(self) -> (usize, usize) {
         if self == Division::Always { (2, 1) } else { (256, 128) }
     }
@@ -180,9 +181,9 @@ fn plan_with(
     planned.map_err(|declined| ops::find_unsupported_op(graph).unwrap_or(declined))
 }
 
-/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, or `None` if there is no such
-/// axis or it is the last axis anyway. If a plan writes an output in this layout, a plan that reads the output needs no
-/// transpose.
+/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost. Returns `None` for an output
+/// without such an axis, or if this axis is the last one anyway. If a plan writes an output in this layout, a plan that
+/// reads the output needs no transpose.
 pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
     let none = || vec![None; graph.outputs().len()];
     let Some(labels) = ParallelAxis::find(graph, sizes, funcify_analysis::element_type(graph)) else { return none() };
@@ -382,7 +383,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits code that marks the call as rejected if the element `holds` is nonzero.
+    /// Emits code that marks the call as rejected if the element in `holds` is nonzero.
     fn record_refusal(&mut self, holds: &View) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let here = |view: &View| View { level, ..view.clone() };
@@ -465,7 +466,8 @@ impl Planner {
         Ok(shape)
     }
 
-    /// Returns a view of a constant tensor of the graph, whose elements are converted to the plan's float type.
+    /// Adds a constant tensor to the plan, with its elements converted to the plan's float type, and returns a view of
+    /// it.
     fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View> {
         if tensor.len() == 1 {
             let view = self.emitter.number(tensor.get(0).as_f64())?;

@@ -1,11 +1,11 @@
-//! Replaces a loop with a single instruction if each step only folds a row into the previous row.
+//! Replaces a loop with a single instruction if each step only computes a row from the previous row by a fold or a
+//! multiply-add.
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary};
 use crate::plan::{Across, Instruction, Node, Op, Operand, Region, Split};
 
 /// Returns a single instruction that is equivalent to `times` iterations of the loop at `level` with the body `nodes`.
-/// Returns `None` unless the body consists of one instruction that folds a row into the previous row of the
-/// destination.
+/// Returns `None` unless the body consists of one fold or multiply-add that reads the previous row of its destination.
 pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level: usize) -> Option<Node> {
     let [Node::Do(Instruction { op, rows: 1, lanes, to, from })] = nodes else { return None };
     // The rows of an instruction must be in the same unit. In a region that is split into columns, each step has its

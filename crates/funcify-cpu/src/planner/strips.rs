@@ -1,4 +1,5 @@
-//! Plans strips: groups of steps whose products are summed by one instruction.
+//! Plans strips. A strip is a group of consecutive steps, and one instruction sums the matrix products of all its
+//! steps.
 //!
 //! Some loops add a matrix product to a carry in each step; a backward loop does so for each weight. Without strips,
 //! each step reads and writes the whole carry. The planner therefore nests the loop over steps in a loop over strips,
@@ -45,8 +46,8 @@ impl Planner {
         (strip > 1).then_some(strip)
     }
 
-    /// Returns the inner size of the matrix product that a step adds to a state, or `None` if the step adds no matrix
-    /// product or the sum cannot be deferred.
+    /// Returns the size of the inner axis of the matrix product that a step adds to a state. Returns `None` if the step
+    /// adds no matrix product, or if the sum cannot be deferred.
     fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
         let node = |value| match body.source(value) {
             Source::Node(node, _) => Some(body.node(node)),
@@ -61,8 +62,7 @@ impl Planner {
         (shape.len() == 2 && !is_rounded).then(|| shape[1])
     }
 
-    /// Opens the loop over strips, each of which has `steps` steps. `full` holds the full buffers of the loop over
-    /// steps.
+    /// Opens the loop over strips of `steps` steps each. `full` holds the full buffers of the loop over steps.
     pub(super) fn open_strips(&mut self, steps: usize, full: Vec<View>) -> Result<()> {
         self.emitter.blocks.open()?;
         let level = self.emitter.blocks.depth() + 1;
@@ -70,7 +70,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits the deferred sums at the end of each strip, and closes the loop over `count` strips.
+    /// Emits the deferred sums at the end of the strip, and closes the loop over `count` strips.
     pub(super) fn close_strips(&mut self, count: usize) -> Result<()> {
         let Strip { steps, level, waiting, .. } = self.strip.take().expect(STRIP_IS_OPEN);
         for (state, sides) in waiting {

@@ -81,8 +81,8 @@ impl View {
         (self.with(first), self.with(others))
     }
 
-    /// Returns a view that stacks `count` tensors with the layout of this one along a new axis 0, `distance` elements
-    /// apart.
+    /// Returns a view of `count` tensors, stacked along a new axis 0. They have the layout of this view and start
+    /// `distance` elements apart.
     pub(super) fn stacked(&self, count: usize, distance: usize) -> View {
         self.with(self.layout.stacked(count, distance))
     }
@@ -107,7 +107,7 @@ impl View {
         self.with(self.layout.transposed(axes))
     }
 
-    /// Returns the view broadcast to a shape: repeated along axes that it lacks or that have size 1.
+    /// Returns the view broadcast to a shape: repeated along its axes of size 1, and along axes that it lacks.
     pub(super) fn broadcast(&self, shape: &[usize]) -> View {
         self.with(self.layout.broadcast(shape))
     }

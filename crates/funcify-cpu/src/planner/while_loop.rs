@@ -1,6 +1,6 @@
 //! Plans while loops: carries are held in registers, and the condition is evaluated before each step.
 //!
-//! In a loop without a bound, a counter could exceed the integers that the plan represents exactly. If the caller can
+//! In a loop without a bound, a counter could become too large for the plan to represent it exactly. If the caller can
 //! run the loop in another way, the planner therefore adds a bound, and the plan rejects the call if the condition
 //! still holds at the bound.
 

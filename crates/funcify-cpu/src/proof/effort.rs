@@ -1,4 +1,4 @@
-//! Limits the work of a proof. Debug builds have a small budget, and tests of plans have a much larger one.
+//! Limits the work of a proof. The default budget is small, and tests of plans use a much larger one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +6,7 @@ use crate::plan::{Instruction, Op};
 
 static IS_THOROUGH: AtomicBool = AtomicBool::new(false);
 
-/// Raises the work limits of all further proofs in this process, so that tests prove large plans too.
+/// Raises the budgets of all further proofs in this process, so that tests can also prove large plans.
 #[doc(hidden)]
 pub fn prove_thoroughly() {
     IS_THOROUGH.store(true, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! Arithmetic modulo the prime 2^61 - 1.
 //!
-//! The number 2 has order 61 in this field, so multiplying by a power of two rotates the bits. Every finite float maps
-//! to an element: its mantissa times a power of two. Every element maps to a signed number: elements up to half of the
-//! prime are nonnegative, and larger elements are negative. Small integers therefore compare as usual.
+//! The number 2 has order 61 in this field, so multiplying an element by a power of two rotates the element's bits.
+//! Every finite float maps to an element: its mantissa times a power of two. Every element maps to a signed number:
+//! elements up to half of the prime are nonnegative, and larger elements are negative. Small integers therefore compare
+//! as usual.
 
 /// The modulus, a prime.
 pub(super) const PRIME: u64 = (1 << 61) - 1;
@@ -10,9 +11,9 @@ pub(super) const PRIME: u64 = (1 << 61) - 1;
 /// The largest element that represents a nonnegative number.
 pub(super) const HALF: u64 = PRIME >> 1;
 
-/// The element that represents infinity. Its negative represents negative infinity. The element is larger than nearly
-/// all others, but is not a fraction of small integers. (The largest nonnegative element, [`HALF`], is such a fraction:
-/// -1/2.)
+/// The element that represents infinity. Its negative represents negative infinity. As a signed number, the element is
+/// larger than nearly all others. Unlike the largest element, [`HALF`], which is -1/2, it is not a fraction of small
+/// integers.
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
 /// The element that represents NaN. The element is arbitrary, so computations are unlikely to yield it by chance.

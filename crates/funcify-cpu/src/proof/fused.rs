@@ -50,8 +50,8 @@ impl Interpreter<'_> {
     }
 }
 
-/// Returns the dtype that has the same values as a type. `Type::Float` may also hold narrower floats, which are rounded
-/// separately.
+/// Returns the dtype that can represent the same values as a type of a fused body. `Type::Float` may also hold narrower
+/// floats, which are rounded separately.
 pub(super) fn dtype(ty: Type) -> DType {
     match ty {
         Type::Float => DType::F64,

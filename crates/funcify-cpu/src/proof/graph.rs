@@ -142,7 +142,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Returns an error if the call was cancelled. Loops check this in each step.
+    /// Returns an error if the call was cancelled. Loops call this function in each step.
     pub(super) fn check_cancelled(&self) -> Meaning<()> {
         let at = Place::new("proof", Site::Unknown);
         self.watch.check(&at, Progress::Uncounted).map_err(|_| NoMeaning::Budget)

@@ -1,9 +1,10 @@
-//! Records which instruction wrote each cell of a faulty plan, so that the error can name the faulty instruction.
+//! Records which instruction wrote each memory cell of a faulty plan, so that the error can name the faulty
+//! instruction.
 //!
 //! The faulty instruction is the earliest one that contributed to the wrong result and wrote a value that the graph
-//! never computes. The error also names the instructions that last wrote its operands. A correct plan may write values
-//! that the graph never computes, such as partial sums, but their total is a value that the graph does compute. The
-//! history therefore drops the origin of a cell as soon as the cell holds a value that the graph computes.
+//! never computes. The error also names the instructions that last wrote the operands of the faulty one. A correct plan
+//! may write values that the graph never computes, such as partial sums, but their total is a value that the graph does
+//! compute. The history therefore drops the origin of a cell as soon as the cell holds a value that the graph computes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,8 +35,8 @@ pub(super) struct History<'p> {
     known: HashSet<u64>,
     events: Vec<Event<'p>>,
     writers: HashMap<Cell, usize>,
-    /// For each cell whose value depends on a value that the graph does not compute: a flag that is `true` if that
-    /// value may be a partial sum, and the event that wrote that value.
+    /// For each cell that depends on a value that the graph does not compute: a flag that is `true` if this value may
+    /// be a partial sum, and the event that wrote this value.
     origins: HashMap<Cell, (bool, usize)>,
 }
 
@@ -75,8 +76,8 @@ impl<'p> History<'p> {
         self.events.push(Event { place: place.clone(), instruction, sources });
     }
 
-    /// Describes the instruction from which the wrong value of a cell originates, and the sources of that instruction's
-    /// operands.
+    /// Describes the instruction from which the wrong value of a cell originates, and the instructions that last wrote
+    /// its operands.
     pub(super) fn explain(&self, cell: Cell) -> String {
         let writer = self.writers.get(&cell).copied();
         match (self.origins.get(&cell), writer) {

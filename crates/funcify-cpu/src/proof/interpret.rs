@@ -18,12 +18,12 @@ pub(super) enum Stop {
     Budget,
     /// An instruction reads or writes past the end of a region.
     OutOfBounds(String),
-    /// Register code computes different values than the instructions of its loop.
+    /// The register code of a loop computes different values than the instructions of the loop.
     Registers(String),
 }
 
-/// The order in which the parts of a stage are run. Parts do not see each other's writes, so both orders must yield the
-/// same results.
+/// The order in which the interpreter runs the parts of a stage. Parts do not see each other's writes, so both orders
+/// must yield the same results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PartOrder {
     Upward,

@@ -21,7 +21,7 @@ type Key = [u64; 2];
 
 static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<OnceLock<Verdict>>>>> = LazyLock::new(Mutex::default);
 
-/// The maximum number of entries. When the cache is full, it is cleared.
+/// The maximum number of cached verdicts. When the cache is full, it is cleared.
 const MAX_ENTRIES: usize = 1 << 17;
 
 /// Returns the cached verdict for a subject. If there is none, proves the subject and caches the verdict.
@@ -58,7 +58,7 @@ fn key(subject: &Subject<'_>) -> Key {
     hash.0.map(|hasher| hasher.finish())
 }
 
-/// A writer that feeds text to two hashers.
+/// A writer that feeds text to two hashers, one for each half of the key.
 struct Hashed([DefaultHasher; 2]);
 
 impl Default for Hashed {

@@ -1,5 +1,5 @@
-//! Evaluates loops and switches over the field, following the invariants that their modules document: scan-c1 to
-//! scan-c7, while-c1 to while-c3 and switch-c1 to switch-c3. (scan-c8 does not affect values.)
+//! Evaluates loops and switches over the field, following the invariants that the modules of these ops document:
+//! scan-c1 to scan-c7, while-c1 to while-c3 and switch-c1 to switch-c3. (scan-c8 does not affect values.)
 
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 use funcify_core::ops::{Switch, While};
@@ -7,7 +7,7 @@ use funcify_core::ops::{Switch, While};
 use super::field::signed;
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown};
 
-/// The rows of a buffer, or `None` for each row that was not written.
+/// The rows of a buffer. A row that has not been written is `None`.
 type WrittenRows = Vec<Option<Grid>>;
 
 impl Evaluator<'_> {

@@ -1,4 +1,5 @@
-//! The memory of the interpreter: cells that hold elements of the field, with journals of reads and writes.
+//! The memory of the plan interpreter: cells that hold elements of the field, and optional journals of reads and
+//! writes.
 
 use std::cell::RefCell;
 
@@ -22,7 +23,7 @@ pub(super) struct Change {
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     pub(super) regions: Vec<Vec<u64>>,
-    /// The journal of writes, for undoing them, or `None` if writes are not recorded.
+    /// The journal of writes, used to undo them, or `None` if writes are not recorded.
     pub(super) journal: Option<Vec<Change>>,
     /// The journal of reads, or `None` if reads are not recorded.
     pub(super) reads: Option<RefCell<Vec<Cell>>>,
@@ -34,8 +35,8 @@ pub(super) struct Memory {
 pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
-    /// Allocates the memory of a plan. Each cell gets a distinct value from `uncomputed`, which marks the cell as not
-    /// yet written. The caller fills in the inputs.
+    /// Allocates the memory of a plan. Gives each cell a distinct value from `uncomputed`, to mark the cell as not yet
+    /// written. The caller fills in the inputs.
     pub(super) fn new(plan: &Plan, mut uncomputed: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {
@@ -80,7 +81,8 @@ impl Memory {
             last.push((cell, *place));
             *place = before;
         }
-        // Keep only the last write to each cell. It comes first, because changes are undone in reverse order.
+        // Keep only the last write to each cell, which comes first in the list because changes are undone in reverse
+        // order.
         let mut seen = std::collections::HashSet::new();
         last.retain(|(cell, _)| seen.insert(*cell));
         last
@@ -90,8 +92,8 @@ impl Memory {
 /// The start of each region of a plan, as seen by one part of a stage.
 ///
 /// In a region that is split into columns, a part sees its own columns. In a region that is split into parts, it sees
-/// its own copy. If a stage has only one part, that part sees all copies, one after the other. With these starts, the
-/// address of an operand is computed by the same formula for all kinds of regions.
+/// its own copy. If a stage has only one part, that part sees all copies, one after the other. Given these starts, one
+/// formula computes the address of an operand in every kind of region.
 #[derive(Clone, Debug)]
 pub(super) struct Bases {
     bases: Vec<usize>,
@@ -121,8 +123,8 @@ impl Bases {
     }
 
     /// Returns the index of a cell in the iteration that `counters` specifies. In the first iteration of every loop,
-    /// the cell is `at` elements after the first element of the region that the part sees. It moves by `steps` units
-    /// per iteration of each loop.
+    /// the cell is `at` elements after the first element of the region that the part sees. `steps` holds the number of
+    /// units by which the cell moves per iteration of each loop.
     pub(super) fn first_cell(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)

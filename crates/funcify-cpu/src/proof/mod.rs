@@ -2,26 +2,26 @@
 //!
 //! The graph and the plan are evaluated on random inputs over the prime field with 2^61 - 1 elements, and must agree.
 //! Sums and products are computed in the field, so a plan that only reassociates, fuses, defers or divides them agrees
-//! exactly. Every other function is an opaque symbol, and both sides use the same symbols (`model.rs`). By the
-//! Schwartz–Zippel lemma (J. T. Schwartz, Fast Probabilistic Algorithms for Verification of Polynomial Identities, J.
-//! ACM 27, 1980), two different expressions of degree d agree on random inputs with probability at most d / 2^61. If
-//! the results agree, the graph and the plan therefore almost certainly compute the same expressions, for all inputs
-//! that take the same branches. Several random seeds cover several branches.
+//! exactly with the graph. Every other function is an opaque symbol, and both sides use the same symbols (`model.rs`).
+//! By the Schwartz–Zippel lemma (J. T. Schwartz, Fast Probabilistic Algorithms for Verification of Polynomial
+//! Identities, J. ACM 27, 1980), two different expressions of degree d agree on random inputs with probability at most
+//! d / 2^61. If the results agree, the graph and the plan therefore almost certainly compute the same expressions, for
+//! all inputs that take the same branches. The proof uses up to two random seeds, which may take different branches.
 //!
 //! The graph is evaluated by separate rules (`graph.rs`, `ops.rs`, and `loops.rs` for the invariants of loops). The
 //! plan is interpreted cell by cell (`interpret.rs`, `instruction.rs`, `memory.rs`):
 //!
-//! - **proof-c1** Scratch memory and outputs start as distinct elements that no program computes. This exposes reads of
-//!   memory that was never written.
+//! - **proof-c1** Scratch memory and outputs initially hold distinct elements that no program computes. This exposes
+//!   reads of memory that was never written.
 //! - **proof-c2** The parts of a plan run in ascending order for one seed, and in descending order for the other. This
 //!   exposes reads of another part's results.
 //! - **proof-c3** A loop and its register code leave the same memory contents. This covers the code for this machine,
 //!   the code for machines without vectors, and the code that is translated to machine code (`registers.rs`).
 //!
-//! If the two sides round to narrower floats at different points, as for sums that are rounded only once, the proof
-//! ignores rounding, and its verdict says so. If there is no proof, because an op has no rule or the proof would take
-//! too long, the checker runs the plan on random inputs, and compares the results with those of the reference evaluator
-//! (`running.rs`).
+//! If the two sides round to narrower floats at different points (for example, if one of them rounds a sum only once),
+//! the proof ignores rounding, and its verdict says so. If there is no proof, because an op has no rule or the proof
+//! would take too long, the checker runs the plan on random inputs, and compares the results with those of the
+//! reference evaluator (`running.rs`).
 //!
 //! If a plan fails the check, funcify has a bug. The error names an instruction that computed a value that the graph
 //! does not compute, and the instructions that wrote its operands (`history.rs`).
@@ -74,8 +74,8 @@ pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> 
     }
 }
 
-/// Proves an f32 plan without constants, for a graph without symbols. The error describes the fault, or the reason why
-/// there is no proof. Tests of hand-written plans use this function.
+/// Proves that an f32 plan without constants computes the same values as a graph without symbols. The error describes
+/// the fault, or the reason why there is no proof. Tests of hand-written plans use this function.
 #[doc(hidden)]
 pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
     let subject = Subject {

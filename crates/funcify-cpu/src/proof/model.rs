@@ -1,5 +1,5 @@
-//! The interpretation of each function over the field. The evaluations of the graph and of the plan share only this
-//! module.
+//! Defines the interpretation of each function over the field. The evaluations of the graph and of the plan share only
+//! this module.
 //!
 //! Sums and products are computed in the field. Every other function is a symbol, usually a keyed hash of its operands.
 //! Programs rely on the actual values of some functions (comparisons, choices, rounding to integers) for small numbers,

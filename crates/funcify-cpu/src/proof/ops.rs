@@ -119,7 +119,7 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells))
     }
 
-    /// Converts a sum or a product to its dtype, `of`: rounds floats, and wraps integers.
+    /// Converts a sum or a product to dtype `of`: rounds floats, and wraps integers.
     fn result(&self, cell: u64, of: DType) -> u64 {
         match of {
             of if of.is_float() => self.round(cell, of),
@@ -226,8 +226,8 @@ fn index_of(flat: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// Converts an element of a tensor to an element of the field. The minimum and maximum 64-bit integers, which the field
-/// cannot represent, become the infinities: they occur as the initial values of maxima and minima.
+/// Converts an element of a tensor to an element of the field. The field cannot represent the minimum and maximum
+/// 64-bit integers. They become -inf and +inf, because they occur as the initial values of maxima and minima.
 pub(super) fn of_scalar(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::Int(i64::MIN) => neg(INFINITY),
@@ -269,7 +269,7 @@ pub(super) fn cast(model: Model, x: u64, from: DType, to: DType) -> u64 {
     }
 }
 
-/// Maps ops to the kernels with the same names, and the remaining ops to the given kernels.
+/// Maps ops to the kernels with the same names, and the remaining ops to the given kernels or to `None`.
 macro_rules! kernels_by_name {
     ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
         match $op {
@@ -330,8 +330,8 @@ pub(super) fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: 
         ops::Binary::Sub => sub(x, y),
         ops::Binary::Mul => integer_product(x, y, of),
         ops::Binary::Div if j == 0 => of_signed(-1),
-        // Only fractions of small integers are divided as integers. Other elements may be random values of the model,
-        // so their quotients are truncated by the model's symbol.
+        // Divide as integers only if x is a fraction of small integers. Any other x may be a random element, so
+        // truncate the quotient with the model's symbol for truncation.
         ops::Binary::Div if fraction(x).is_some() => of_signed(i.wrapping_div(j)),
         ops::Binary::Div => model.unary(Unary::Trunc, model.divide(x, y)),
         ops::Binary::Rem if j == 0 => x,

@@ -1,6 +1,7 @@
 //! Identifies nodes of a plan, and iterations of a run.
 
-/// The identity of a node of a plan: its stage, its program, and its index in each of the nested lists of nodes.
+/// The identity of a node of a plan: its stage, its program, and its path (the index in each of the nested node lists
+/// that lead to it).
 pub(super) type NodeId = (usize, usize, Vec<usize>);
 
 /// The current position of an interpreter.
@@ -10,7 +11,7 @@ pub(super) struct Position {
     pub(super) part: usize,
     /// The index of the part's program.
     pub(super) program: usize,
-    /// The index of the node in each of the nested lists of nodes.
+    /// The index in each of the nested node lists that lead to the node.
     pub(super) path: Vec<usize>,
     /// The current iteration of each enclosing loop.
     pub(super) counters: Vec<isize>,

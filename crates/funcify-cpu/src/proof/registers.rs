@@ -1,7 +1,8 @@
 //! Interprets register code over the field, to check that it is equivalent to the instructions of its loop.
 //!
-//! The check covers both the code that the executor interprets and the code that is translated to machine code. The
-//! code starts with the memory contents before the loop, and must leave the same contents as the loop's instructions.
+//! The check covers both the code that the executor interprets and the code that is translated to machine code. Each
+//! kind of code starts with the memory contents from before the loop, and must leave the same contents as the loop's
+//! instructions.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -278,7 +279,7 @@ impl File {
         self.cells[usize::from(register) * self.width..][..self.width].to_vec()
     }
 
-    /// Concatenates the elements of several registers, and returns the first `count` of them.
+    /// Returns the first `count` elements of several registers, concatenated in the given order.
     fn row(&self, registers: &[u8], count: usize) -> Vec<u64> {
         registers.iter().flat_map(|register| self.get(*register)).take(count).collect()
     }
@@ -357,8 +358,8 @@ mod tests {
     use super::*;
     use crate::plan::{Operand, Split, Storage, repeat};
 
-    /// Compares register code with a loop. Each step of the loop copies a state to a row of a trace, overwrites the
-    /// state, and then sets a second state to that row.
+    /// Compares register code with the instructions of a loop. Each step of the loop copies a state to a row of a
+    /// trace, overwrites the state, and then sets a second state to that row.
     fn compared(codes: MakeCodes) -> Result<(), Stop> {
         let mut plan = Plan::default();
         let xs = Operand::of(plan.region(Storage::Input(0), 4, 1, Split::Whole)).step(0, 1);
@@ -376,9 +377,9 @@ mod tests {
             .run(PartOrder::Upward)
     }
 
-    /// Returns register code for the loop that `compared` builds. If `aside` is set, the code reads the row from
-    /// register 3. Otherwise, the code reads the row from the state's register, which is wrong, because the state was
-    /// overwritten in the meantime.
+    /// Returns register code for the loop that `compared` builds. If `aside` is set, the code reads the row from a copy
+    /// in register 3. Otherwise, the code reads the row from the state's register, which is wrong, because the state
+    /// was overwritten in the meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };

@@ -12,7 +12,7 @@ use super::field;
 use super::subject::Subject;
 use super::verdict::Verdict;
 
-/// A function that runs a plan in the same way as a call, from the graph's inputs to its outputs. The function returns
+/// A function that runs a plan on the graph's inputs, in the same way as a call. It returns the graph's outputs, or
 /// `None` if the plan rejects the inputs.
 pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> + 'r;
 
@@ -131,8 +131,9 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
 }
 
 /// Finds the first element whose error exceeds `factor` times the tolerance. Returns the index of the output that
-/// contains it, and its index within that output, or `None` if all elements are within the tolerance. Skips outputs
-/// whose shapes differ: for a loop that ended early, the plan also returns rows for steps that did not run.
+/// contains it, and its index within that output, or `None` if all elements are within the tolerance. Skips each output
+/// whose shape differs from the expected one: for a loop that ended early, the plan also returns rows for steps that
+/// did not run.
 fn difference(expected: &[HostTensor], found: &[HostTensor], factor: f64) -> Option<(usize, usize)> {
     expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
         if expected.shape() != found.shape() {

@@ -43,7 +43,7 @@ pub(crate) struct Subject<'a> {
 /// The maximum number of seeds in a proof. Each seed determines random inputs and a random interpretation of functions.
 const SEEDS: u64 = 2;
 
-/// The number of operations after which no further seed is tried, so that debug builds stay fast enough. The two seeds
+/// The number of operations after which a proof tries no further seed, to keep debug builds fast enough. The two seeds
 /// run the parts in opposite orders, so a plan that needs fewer operations is checked in both orders.
 const SUFFICIENT_OPERATIONS: usize = 100_000;
 
@@ -148,7 +148,7 @@ impl Subject<'_> {
     }
 
     /// Evaluates the graph. Returns its outputs and all sizes, including those that were bound during the evaluation.
-    /// If the set `known` is given, also returns it with all computed elements added.
+    /// If the set `known` is given, also returns this set, with all computed elements added.
     fn meaning(
         &self,
         model: Model,

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 pub(super) enum Verdict {
     /// The plan computes the same values as the graph, except that sums may be reassociated.
     Proved,
-    /// Like `Proved`, but only if rounding to narrower floats is ignored.
+    /// The plan computes the same values as the graph if rounding to narrower floats is ignored.
     ProvedUpToRounding,
     /// The plan has no proof, but returned the right results in test runs.
     Validated,
@@ -30,7 +30,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The number of plans checked in this process, for each result.
+/// The numbers of plans checked in this process, by result.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ProofCounts {
@@ -45,7 +45,7 @@ pub struct ProofCounts {
     pub with_evaluated_ops: u64,
     /// The number of plans that could not be checked.
     pub unchecked: u64,
-    /// The number of plans that compute other values than their graphs.
+    /// The number of plans whose results differ from those of their graphs.
     pub failed: u64,
 }
 
@@ -82,7 +82,7 @@ pub fn proof_gaps() -> Vec<(String, u64)> {
     REASONS.lock().unwrap_or_else(PoisonError::into_inner).clone().into_iter().collect()
 }
 
-/// Returns the number of plans checked so far in this process, for each result.
+/// Returns the numbers of plans checked so far in this process, by result.
 pub(crate) fn counts() -> ProofCounts {
     let [proved, up_to_rounding, validated, unchecked, failed, with_evaluated_ops] =
         [0, 1, 2, 3, 4, 5].map(|index: usize| COUNTS[index].load(Ordering::Relaxed));

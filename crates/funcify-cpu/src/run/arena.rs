@@ -1,4 +1,4 @@
-//! Scratch memory: a single allocation, reused by all calls, whose regions are aligned to cache lines.
+//! Scratch memory: a single allocation that all calls reuse. Each of its regions starts at a cache line.
 
 const LINE_BYTES: usize = 64;
 

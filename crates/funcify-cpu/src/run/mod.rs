@@ -277,8 +277,8 @@ fn push_views<'a, T, E>(
     }
 }
 
-/// Returns the regions for a stage with several parts, before they are split. If `is_float` is set, integer regions
-/// have no elements. Otherwise, float regions have no elements.
+/// Returns the views of all regions for a stage with several parts, before they are split. If `is_float` is set, the
+/// views of integer regions are empty. Otherwise, the views of float regions are empty.
 fn regions_of<'a, T, E>(
     plan: &Plan,
     arena: &'a mut Arena<E>,
@@ -333,8 +333,8 @@ fn bytes_of<'a, T>(slice: &Slice<'a, T>) -> &'a [u8] {
     }
 }
 
-/// Reborrows the outputs as a list of float slices and a list of byte slices. Both lists have an entry for each output,
-/// which is empty if the output has the other type.
+/// Reborrows the outputs as a list of float slices and a list of byte slices. Both lists have a slice for each output.
+/// The slice is empty in the list that does not match the output's type.
 fn reborrow_outputs<'a, T>(outputs: &'a mut [SliceMut<'_, T>]) -> (Outputs<'a, T>, Outputs<'a, u8>) {
     let (mut floats, mut integers): (Outputs<'a, T>, Outputs<'a, u8>) = Default::default();
     for output in outputs {

@@ -27,11 +27,12 @@ const MIN_NS_FOR_POOL: f64 = 400_000.0;
 const MIN_SHARE_FOR_POOL: f64 = 0.25;
 /// The maximum number of pieces.
 const MAX_PIECES: usize = 16;
-/// The estimated time of an op per lane, in nanoseconds.
+/// The estimated time per lane of an op, in nanoseconds.
 const NS_PER_OP: f64 = 0.1;
-/// The estimated time of a unary function of floats per lane, in nanoseconds.
+/// The estimated time per lane of a unary function of floats, in nanoseconds.
 const NS_PER_FUNCTION: f64 = 0.5;
-/// The number of lanes that fill whole cache lines. A body with only one axis is divided at multiples of this number.
+/// A number of lanes that fill whole cache lines, for every element type. A body with only one axis is divided at
+/// multiples of this number.
 const LANES_PER_LINE: usize = 64;
 /// The number of unsuccessful attempts to find work after which an idle thread yields to other threads.
 const MAX_SPINS: u32 = 2_000;
@@ -57,8 +58,8 @@ struct Memory<'m> {
     reads: SmallVec<[&'m [u8]; 16]>,
     /// The bytes of the stored streams.
     writes: SmallVec<[&'m mut [u8]; 8]>,
-    /// The index in `writes` of each stream that is stored, or that is loaded from memory that the body overwrites.
-    /// `None` for each stream in `reads`.
+    /// For each stream, its index in `writes` if the body stores it, or loads it from memory that the body overwrites.
+    /// `None` if the stream is in `reads`.
     written: SmallVec<[Option<usize>; 16]>,
 }
 
@@ -147,7 +148,7 @@ impl Pieces {
         memories: &mut [Memory<'m>],
     ) -> bool {
         let is_own = |stream: &usize| (places.types[*stream] == Type::Float) == are_floats;
-        // The range of a stream of a piece, in items of the view.
+        // The range of a stream in one piece, in items of the view.
         let range = |piece: usize, stream: usize| {
             let Piece { fused, offsets } = &self.0[piece];
             let items = places.types[stream].size(float) / size_of::<E>();
@@ -231,7 +232,7 @@ pub(super) fn is_pool_free() -> bool {
 }
 
 /// Returns `true` if the current thread belongs to a thread pool with other threads. Any other thread would have to
-/// hand the pieces of each body to the pool, and to wait until they are done.
+/// hand the pieces of each body to the pool, and wait for them.
 pub(super) fn are_threads_at_hand() -> bool {
     rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
 }
@@ -240,7 +241,7 @@ pub(super) fn are_threads_at_hand() -> bool {
 pub(super) fn with_helpers(run: impl FnOnce() + Send) {
     let is_done = AtomicBool::new(false);
     let program = || {
-        // End the helpers even if the program panics.
+        // Stop the helpers even if the program panics.
         let _end = EndOnDrop(&is_done);
         run();
     };

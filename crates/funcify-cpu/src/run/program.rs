@@ -123,8 +123,8 @@ impl Estimate {
     fn of_node<T>(run: &Run<T>) -> Self {
         let zero = Estimate::default();
         match run {
-            // The estimate of a body is about twice the expected time, because it also determines how often to check
-            // for cancellation.
+            // Halve the result of `nanoseconds`. It is about twice the expected time, because it also determines how
+            // often to check for cancellation.
             Run::Body(times, body) => {
                 Estimate { all: *times as f64 * body.nanoseconds() as f64 / 2.0, on_threads: 0.0 }
             }
@@ -144,7 +144,7 @@ impl Estimate {
     }
 }
 
-/// Runs a program.
+/// Runs a program on the views of one part, until it ends or `stop` returns `true`.
 pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
     simd: S,
     program: &Prepared<T>,

@@ -22,16 +22,16 @@ use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op, Operand
 use crate::views::{Range, Start, View, borrow};
 use funcify_body::float::Float;
 
-/// The estimated time of an op of a fused body per lane, in nanoseconds.
+/// The estimated time per lane of an op in a fused body, in nanoseconds.
 const NS_PER_LANE: f64 = 1.0;
-/// The estimated time of an op in the reference evaluator per element, in nanoseconds.
+/// The estimated time per element of an op in the reference evaluator, in nanoseconds.
 const NS_PER_EVALUATION: f64 = 50.0;
 
 /// A fused body, an op that is computed as a whole, or an instruction on integers, in executable form.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
     kind: Kind,
-    /// The start of each operand, relative to the counters of the enclosing loops.
+    /// The location of each operand in the first iteration of the enclosing loops, and its strides.
     starts: SmallVec<[Start; 4]>,
     /// The type of each operand's elements.
     types: SmallVec<[Type; 4]>,
@@ -167,7 +167,7 @@ impl<T: Pod> Streams for Memory<'_, '_, T> {
 }
 
 impl<T: MathTable> Memory<'_, '_, T> {
-    /// Runs a kernel that computes a whole op with `inputs` operands. The last result is computed first.
+    /// Runs a kernel that computes a whole op with `inputs` operands. Computes the results from the last to the first.
     fn run_kernel<S: Simd>(&mut self, simd: S, kernel: &WholeKernel, inputs: usize) {
         for stream in (inputs..self.ranges.len()).rev() {
             self.with_slices(stream, |to, from| kernel.run::<T, S>(simd, stream - inputs, to, from));
@@ -424,7 +424,7 @@ fn recur<I: Integer>(instruction: &Instruction, fold: Fold, down: bool, to: &mut
     }
 }
 
-/// Evaluates `$run` with `$elements` bound to the elements of an index.
+/// Evaluates `$run` with `$elements` bound to the elements of an index operand.
 macro_rules! with_index {
     ($index:expr, $elements:ident => $run:expr) => {
         match $index {

@@ -30,14 +30,14 @@ pub(crate) enum Layout {
     Columns {
         /// The number of elements per unit, over all parts.
         pitch: usize,
-        /// The number of items per element: bytes in a region of integers, and elements in a region of floats.
+        /// The number of items per element: the size in bytes in a region of integers, and 1 in a region of floats.
         size: usize,
     },
     /// The part sees contiguous elements. Addresses are in elements.
     Elements {
         /// The number of elements per unit.
         pitch: usize,
-        /// The number of items per element: bytes in a region of integers, and elements in a region of floats.
+        /// The number of items per element: the size in bytes in a region of integers, and 1 in a region of floats.
         size: usize,
     },
 }
@@ -78,8 +78,8 @@ impl Start {
         Start { region, range: Range { at, offset, span }, block: block * scale, moves: steps.map(|step| step * scale) }
     }
 
-    /// Returns the start of an operand that spans `span` elements of a region, beginning at element `at`. The operand
-    /// moves by `steps` units per iteration of each loop.
+    /// Returns the start of an operand that spans `span` elements of a region, beginning at element `at`. `steps` holds
+    /// the number of units by which the operand moves per iteration of each loop.
     pub(crate) fn at(layouts: &[Layout], region: usize, at: usize, steps: [isize; DEPTH], span: usize) -> Self {
         let (unit, offset) = match layouts[region] {
             Layout::Columns { pitch, .. } => (at / pitch, at % pitch),

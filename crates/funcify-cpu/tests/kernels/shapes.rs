@@ -37,7 +37,7 @@ const KINDS: [Kind; 4] = [
 /// The reference implementation of an op, on up to three operands in f64.
 type Exact = fn(f64, f64, f64) -> f64;
 
-/// Tests binary and ternary ops with all kinds of operands, including the destination itself.
+/// Tests binary and ternary ops with all kinds of operands, including an operand that is also the destination.
 fn kinds<T: Element>(machine: Machine, lanes: usize) {
     const ROWS: usize = 3;
     let data: Vec<T> = numbers(ROWS * (lanes + 3), 0.5, 1.5, 2);

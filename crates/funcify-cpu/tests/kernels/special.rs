@@ -15,7 +15,7 @@ fn same(found: f64, expected: f64) -> bool {
     found == expected && found.is_sign_negative() == expected.is_sign_negative() || found.is_nan() && expected.is_nan()
 }
 
-/// Asserts that op(x) = y for all pairs, in all lanes of a vector and in a tail.
+/// Asserts that op(x) = y for all pairs (x, y), in all lanes of a vector and in a tail.
 fn table(op: Unary, pairs: &[(f64, f64)]) {
     fn check<T: Element>(op: Unary, pairs: &[(f64, f64)]) {
         for machine in Machine::all() {
@@ -139,7 +139,8 @@ fn powers_and_angles_of_special_numbers() {
     agrees_on_special_numbers(Binary::Atan2, f64::atan2);
 }
 
-/// A result must not depend on the other elements of the vector, because machine code may use vectors of another size.
+/// The result for an element must not depend on the other elements of its vector, because machine code may use vectors
+/// of another size.
 #[test]
 fn elements_are_independent() {
     let x = [0.25f32, 1e6, -0.5, 3.0, f32::NAN, 0.75, 1.0, 2e4, -7.0, 0.0, 0.9, 88.0, 1e-40, -1.25, 5.0, 10.0, 0.1];

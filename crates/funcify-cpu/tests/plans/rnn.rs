@@ -35,7 +35,7 @@ fn inputs(Sizes { steps, batch, width, .. }: Sizes) -> Vec<Vec<f64>> {
     ]
 }
 
-/// The regions shared by both plans.
+/// The regions that the plans of [`rnn`] and [`rnn_training`] have in common.
 struct Regions {
     x: Operand,
     h0: Operand,
@@ -75,7 +75,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
         let step = both.over([rows, width], to, &[bias, x, packed_w, before, packed_u]);
         return vec![first, repeat(steps - 1, vec![step])];
     }
-    // With few rows per step, compute x · W for a whole strip of steps as one matrix product.
+    // A step has few rows, so compute x · W for a whole strip of steps as one matrix product.
     let hoisted = Op::Product { inner: vec![width], init: true, then: None };
     let product = Op::Product { inner: vec![width], init: true, then };
     let step = |y, before: Operand| product.clone().over([rows, width], y, &[y, before, packed_u]);

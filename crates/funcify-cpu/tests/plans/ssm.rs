@@ -22,7 +22,8 @@ pub struct Channels {
 
 const WEIGHT_OF_LOSS: f64 = 0.01;
 
-/// The operands shared by both plans. The lanes are channels, so A is transposed once.
+/// The operands that the plans of [`ssm`] and [`ssm_training`] have in common. The lanes are channels, so A is
+/// transposed once.
 struct Operands {
     x: Operand,
     dt: Operand,

@@ -147,8 +147,8 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     groups.into_iter().map(|group| group.into_iter().map(|number| all[number]).collect()).collect()
 }
 
-/// Computes the given states with associative scans, and removes them from the loop. The remaining loop reads their
-/// rows as sequences.
+/// Computes the given states with associative scans, and removes them from the loop. The remaining loop reads the
+/// values of these states as sequences.
 fn emit_as_scans(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let mut all = Vec::new();
@@ -266,7 +266,7 @@ impl Maps {
         Some(Maps { row: body.ty(states.first()?.before).clone(), steps: steps.clone(), sums })
     }
 
-    /// Computes a tensor for each state, whose rows are the initial value and the values after all steps.
+    /// Computes one tensor per state. Its rows are the initial value of the state and the value after each step.
     fn run(&self, scan: &Scan, states: &[State], starts: Vec<Value>) -> Vec<Value> {
         let count = states.len();
         let rows = |term: Term| term.rows(&self.row, &self.steps);

@@ -1,8 +1,8 @@
-//! Moves invariant work out of the branches of switches inside a loop, so that it runs once before the loop. This is
-//! loop-invariant code motion of speculatable work, as in LLVM's `LICM`.
+//! Moves invariant work out of the branches of switches inside a loop, so that this work runs once, before the loop.
+//! This is loop-invariant code motion of speculatable work, as in LLVM's `LICM`.
 //!
-//! The rule saves work if the loop runs the branch more than once, and costs one extra evaluation if the branch never
-//! runs.
+//! The rule saves work if the loop runs a branch more than once, and costs one extra evaluation of the moved ops if the
+//! branch never runs.
 //!
 //! Precondition: the moved ops must not be able to fail, because the branch might never run. They use only invariant
 //! operands of the switch, and no size that a step of the loop binds. The loop is not truncated. The switch has at
@@ -51,8 +51,8 @@ struct Work<'a> {
     values: Vec<ValueId>,
 }
 
-/// Returns the work that can be moved out of the branches of a body's switches, and so out of the loop. From index
-/// `first` on, the inputs of the body are invariants. `own` lists the sizes that the loop itself binds.
+/// Searches the branches of a body's switches, and returns the work that can be moved out of the loop. The inputs of
+/// the body from index `first` on are invariants. `own` lists the sizes that the loop itself binds.
 fn movable_work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
     let is_choice = |op: &Op| matches!(op, Op::Switch(switch) if switch.branches.len() > 1);
     let mut all = Vec::new();

@@ -2,8 +2,8 @@
 //! (PyTensor's `scan_remove_constants_and_unused_inputs`). Other rules can then use the constant, and a cotangent that
 //! is 1 everywhere is not expanded to a tensor over all steps.
 //!
-//! Precondition: the number is known. If the operand is a sequence, the loop must not be able to fail, because an error
-//! for missing rows would be lost.
+//! Precondition: the number is known. If the operand is a sequence, the loop must not be able to fail, because removing
+//! the sequence would lose the error about missing rows.
 
 use super::*;
 

@@ -4,12 +4,12 @@
 //! In such a loop, each step combines a state with a value `x_t` that depends only on sequences. The values of the
 //! state are then the rows of a running reduction over `[s, x_0, x_1, ..]`, where `s` is the initial value. The op
 //! combines the rows in the same order as the loop, so integers, minima and maxima are exact, and sums and products of
-//! floats differ at most by the rounding error of the library's op. Traces of the state are taken from the rows of the
-//! result, and the remaining ops of a step read these rows as a sequence.
+//! floats differ from those of the loop by at most the rounding error of the backend's op. Traces of the state are
+//! taken from the rows of the result, and the remaining ops of a step read these rows as a sequence.
 //!
 //! Precondition: the loop cannot fail, and runs all its steps. The op that combines the state with `x_t` is one that
-//! `cumulative` supports, and reads the state once. The state is a buffer, or other ops of the step read its values. If
-//! only the final value of a carry is used, the carry is a sum over steps, which another rule handles. The rows take no
+//! `cumulative` supports. The state is a buffer, or other ops of the step read its values. A carry is left unchanged if
+//! only its final value is used; if it is a sum over steps, another rule moves it out of the loop. The rows take no
 //! more memory than the data that the loop already reads and writes.
 
 use funcify_core::graph::emit_value;
@@ -72,8 +72,8 @@ fn combination(context: &RewriteContext<'_>, scan: &Scan, state: State) -> Optio
     Some(Running { kind, state, addend, starts_at_identity })
 }
 
-/// Computes the given states with `cumulative` ops, and removes them from the loop. The remaining loop reads their rows
-/// as sequences.
+/// Computes the given states with `cumulative` ops, and removes them from the loop. The remaining loop reads the values
+/// of these states as sequences.
 fn emit_as_cumulative(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let addends: Vec<ValueId> = running.iter().map(|running| running.addend).collect();

@@ -7,7 +7,7 @@ use funcify_core::vmap::{Batched, inline};
 
 use super::*;
 
-/// A class of values in a loop's body, according to their dependencies.
+/// The class of a value in a loop's body. The class determines whether the value can be computed before the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// The value depends only on invariants, so it is the same in each step.
@@ -57,7 +57,7 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
         OpClass::Product(Product::Conv(_)) => operands == [Class::FromSequences, Class::Shared],
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => true,
-        // `classes` excludes these ops.
+        // `classes` has already excluded these ops.
         OpClass::Control(_) | OpClass::Custom(_) => return false,
     };
     let is_from_sequences = operands.contains(&Class::FromSequences);
@@ -65,7 +65,7 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
         || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, MAX_MEMORY_FACTOR, &scan.steps))
 }
 
-/// Computes values of a loop's body for all steps from the rows of the sequences, the invariants, and the given traces
+/// Computes values of a loop's body for all steps at once, given the rows of the sequences, the invariants, and traces
 /// of other values. Returns `None` if a value depends on anything else.
 pub(super) fn compute_for_all_steps(
     parts: &Loop,
@@ -96,7 +96,7 @@ pub(super) fn compute_values(body: &Graph, given: &[(Value, ValueId)], outputs: 
 }
 
 /// Returns a flag for each value of a body: `true` if it is needed to compute `outputs`. `is_there` returns `true` for
-/// available values; the search does not continue past them.
+/// available values; the operands of the ops that compute them are not needed.
 pub(super) fn needed<'a>(
     body: &Graph,
     outputs: impl IntoIterator<Item = &'a ValueId>,

@@ -1,4 +1,4 @@
-//! Moves work that depends only on sequences out of the loop, where a single op does it for all steps (PyTensor's
+//! Moves work that depends only on sequences out of the loop, so that one op performs it for all steps (PyTensor's
 //! `push_out_seq`). Unlike PyTensor's rule, this one also moves matrix products: `x_t W` for all steps is a single
 //! product (Appleyard, Kociský, Blunsom 2016).
 //!
@@ -10,7 +10,7 @@
 //! the products of all steps form a single product. The memory for all steps is bounded: each value is at most
 //! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
 //! writes, or at most 64 KiB for all steps. A value that the loop still reads must come from a product, or be no larger
-//! than its sources.
+//! than the rows of sequences from which it is computed.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
@@ -94,8 +94,8 @@ fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: 
     moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
 }
 
-/// Returns `true` if computing a value for all steps at once pays off: computing it takes work, and the value comes
-/// from a product or is no larger than its sources.
+/// Returns `true` if it pays off to compute a value for all steps at once: the op that computes it does more than move
+/// elements, and the value comes from a product or is no larger than the rows of sequences from which it is computed.
 fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;
     let Some((op, _)) = defining_op(body, value) else { return true };

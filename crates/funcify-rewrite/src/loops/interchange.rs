@@ -58,8 +58,8 @@ fn is_plain(scan: &Scan) -> bool {
     is_whole && scan.body.nodes().iter().all(|node| node.op.bodies().is_empty() && !node.op.is_opaque())
 }
 
-/// Returns the number of bytes per outer step that the new loop holds: the inner loop's computed operands, its results,
-/// and the largest value that its body computes.
+/// Returns the number of bytes per outer step that the new loop holds: the operands of the inner loop that the outer
+/// loop computes, the results of the inner loop, and the largest value that its body computes.
 fn bytes_held(body: &Graph, node: &Node, inner: &Scan) -> Dim {
     let computed: Vec<ValueId> = node.inputs.iter().copied().filter(|input| body.node_of(*input).is_some()).collect();
     let values = inner.body.nodes().iter().flat_map(|node| &node.outputs).map(|output| bytes(inner.body.ty(*output)));

@@ -57,8 +57,8 @@ pub(super) fn shared_values(body: &Graph, given: impl Iterator<Item = ValueId>, 
     is_shared
 }
 
-/// Returns the shared values to move out of a body: those that its outputs or its remaining ops read, up to the memory
-/// limit. Returns no values if the shared ops only move or create elements.
+/// Returns the shared values to move out of a body, up to the memory limit: those that are outputs of the body, or that
+/// its remaining ops read. Returns no values if the shared ops only move or create elements.
 pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     let is_made = |output: &ValueId| is_shared[output.index()];
     let is_work = body.nodes().iter().any(|node| !node.op.is_movement() && node.outputs.iter().any(is_made));
@@ -106,7 +106,7 @@ fn emit_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Opti
 }
 
 /// Adds a while loop whose condition and body take additional operands. Calls `more` for the condition and then for the
-/// body, each time with the graph, its captured values, and its entry of `moved`. `more` returns the additional
+/// body, each time with the graph, its captured values, and its entry in `moved`. `more` returns the additional
 /// operands, and the new graph that takes them as inputs.
 pub(super) fn with_moved<M>(
     op: &While,
@@ -131,7 +131,8 @@ pub(super) fn with_moved<M>(
     emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
 }
 
-/// Returns a copy of the body that takes the given values as additional parameters, after the existing ones.
+/// Returns a copy of the body that takes the given values as additional parameters, after the existing ones, instead of
+/// computing them.
 pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {

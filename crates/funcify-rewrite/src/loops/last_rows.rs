@@ -1,13 +1,13 @@
 //! Replaces buffers with carries or traces where possible (PyTensor's `scan_save_mem`, and its untraced sit-sot).
 //!
 //! - A buffer becomes a carry if the loop returns only its last row, and steps read only the previous row. The steps
-//!   then no longer copy rows into a tensor and out of it.
+//!   then no longer copy rows into and out of a tensor.
 //! - A trace becomes the final value of a carry if the loop returns only its last row. If the loop has no carry with
 //!   that value, the rule adds one. The initial value of the added carry is zero, but no step reads it.
-//! - A full buffer becomes a trace without initial rows if the steps write all its rows in order, and never read it.
+//! - A full buffer becomes a trace without initial rows if the steps write all its rows in order, and never read any.
 //!
 //! Precondition: the loop must not be truncated, because a truncated derivative depends on the buffers. It must not be
-//! able to fail either, so that the last row of a trace exists, and removing unread operands loses no check.
+//! able to fail either: the last row of a trace must exist, and no check may be lost when unread operands are removed.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn replacement(context: &RewriteContext<'_>, scan: &Scan, number: usize) -> Opti
     let buffer = &scan.buffers[number];
     let is_last = buffer.returned == Returned::Last(1);
     match buffer.start {
-        // By scan-c5, steps can read only the previous row of such a buffer.
+        // By scan-c5, steps can read only the previous row of a buffer that has one initial row or none.
         Start::Given(1) | Start::Empty if is_last => Some(Replacement::Carry),
         Start::Full if buffer.reads.is_empty() && buffer.writes == [0] => {
             let operand = scan.operands().buffers[number]?;

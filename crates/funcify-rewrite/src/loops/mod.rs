@@ -178,7 +178,7 @@ impl<V: Copy> Loop<V> {
     }
 
     /// Returns a flag for each value: `true` if `outputs` or the nodes that bind sizes need it. `is_there` returns
-    /// `true` for available values; the search does not continue past them.
+    /// `true` for available values; the operands of the ops that compute them are not needed.
     fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
         let nodes = self.body.nodes();
         let binding = self.binding().into_iter().flat_map(|index| &nodes[index].inputs);
@@ -308,7 +308,7 @@ pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     traces.map(move |(number, _)| (number, scan.body.outputs()[results[number].start].value))
 }
 
-/// Selects, from all rows of a buffer, those that the loop returns (scan-c7).
+/// Selects the rows that the loop returns (scan-c7), given all rows of a buffer.
 fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
     let rows = all.dim(0);
     match returned {

@@ -1,6 +1,6 @@
-//! Moves the padding of sums over steps out of the loop. For example, if a loop reads `w[0]`, `w[1]`, .., then each
-//! step of the backward loop pads one scalar per element of `w` to the shape of `w`, and adds the padded values to a
-//! carry. This rule lets each step add scalars, and pads the final sums after the loop.
+//! Moves the padding of sums over steps out of the loop. For example, if each step of a loop reads the elements of `w`
+//! one by one, then each step of the backward loop pads one scalar per element of `w` to the shape of `w`, and adds the
+//! padded values to a carry. This rule lets each step add scalars, and pads the final sums after the loop.
 //!
 //! If a carry starts at zero, each step adds only values that are padded with zeros, and nothing else reads the carry,
 //! then a separate carry accumulates each value before padding. The final values are padded and added after the loop.
@@ -17,7 +17,8 @@ use super::sink::{addends, is_certain_value, split_addend};
 use super::*;
 use crate::numbers::{is_zero, splat};
 
-/// The maximum number of elements of all new carries, as a multiple of the number of elements of the old carry.
+/// The limit on the total number of elements of the new carries, as a multiple of the number of elements of the old
+/// carry.
 const MAX_GROWTH: i64 = 2;
 
 /// A value before padding, and the ops that pad it to the shape of a carry, outermost first.
@@ -81,7 +82,8 @@ fn moves_terms(body: &Graph, value: ValueId) -> bool {
     is_movement && is_certain_value(body, value)
 }
 
-/// Applies ops that move the elements of a value or pad it with zeros. Applies the last op first.
+/// Applies the ops in `moves` to a value, from last to first. Each op moves the elements of its operand or pads it with
+/// zeros.
 fn apply_moves(value: Value, moves: &[Op]) -> Value {
     let moved = |value: Value, op: &Op| match op {
         Op::Pad(_) => emit_value(op.clone(), &[value, full(Shape::scalar(), value.dtype(), 0.0)], Site::Unknown),

@@ -162,9 +162,9 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
     }
 }
 
-/// Appends to `all` the value that the loop must trace to provide `value` for all steps. Appends nothing if `value` can
-/// be computed from the sequences and invariants. Skips ops that only move elements, because they can be applied after
-/// the loop.
+/// Finds the value that the loop must trace in order to provide `value` for all steps, and appends it to `all`. Appends
+/// nothing if `value` can be computed from the sequences and invariants. Skips ops that only move elements, because
+/// they can be applied after the loop.
 fn collect_values_to_trace(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
     if classes[value.index()] != Class::Stepwise {
         return;
@@ -244,9 +244,9 @@ fn emit_sums_after(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Val
     results.old.into_iter().collect()
 }
 
-/// Computes the sum over axis 0 of the products of two stacks of matrices, as a single product whose contracted axis
-/// combines the steps with the original contracted axis. Returns `None` unless both stacks have the same rank of at
-/// least 3.
+/// Multiplies two stacks of matrices, and sums the products over the steps (axis 0). Computes the result as a single
+/// product whose contracted axis combines the steps with the original contracted axis. Returns `None` unless both
+/// stacks have the same rank, which must be at least 3.
 fn contract_steps(left: Value, right: Value) -> Option<Value> {
     let rank = left.rank();
     if rank < 3 || right.rank() != rank {

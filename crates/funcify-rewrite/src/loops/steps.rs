@@ -1,5 +1,5 @@
-//! Replaces a loop that has no steps with its initial values, and a loop of one step with that step (XLA's while-loop
-//! simplifier; PyTensor's `scan_inline_trivial`).
+//! Replaces a loop of zero steps with its initial values, and a loop of one step with the ops of its body (XLA's
+//! while-loop simplifier; PyTensor's `scan_inline_trivial`).
 //!
 //! Precondition: the number of steps is the constant 0 or 1. The loop is not truncated, has no early exit, and reads
 //! only rows that exist. The ops of an inlined step must not be able to fail, because ops with unused results no longer

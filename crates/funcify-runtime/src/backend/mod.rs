@@ -1,4 +1,4 @@
-//! The [`Backend`] trait: a tensor type and the few operations that loops and calls need besides kernels.
+//! The [`Backend`] trait: a tensor type, and the operations other than kernels that loops and calls need.
 
 mod kernel_call;
 mod options;
@@ -178,8 +178,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Blocks until the device has finished all its work. Does nothing if kernels run synchronously.
     fn wait(&self) {}
 
-    /// Returns the parts of a program that the backend compiles as a whole, unless the user forces a strategy. Loops
-    /// outside these parts run with the strategy of their lowering rule.
+    /// Returns the parts of a program that the backend compiles as a whole, unless the user forces a loop strategy.
+    /// Loops outside these parts run with the strategy of their lowering rule.
     fn compiles(&self) -> Compiles {
         Compiles::Nothing
     }

@@ -86,8 +86,8 @@ pub struct CompileOptions {
     /// number of steps. With `Compiled`, a loop that the backend cannot compile runs natively;
     /// [`Function::report`](crate::Function::report) states the reason.
     pub strategy: LoopStrategy,
-    /// The maximum number of instructions of a program, in which each unrolled step counts. A larger program is
-    /// rejected.
+    /// The maximum number of instructions of a program. The instructions of an unrolled loop count once per step. A
+    /// program with more instructions is rejected.
     pub max_kernels: usize,
     /// The maximum number of specialised programs to cache. The least recently used one is evicted first.
     pub max_programs: usize,

@@ -1,4 +1,4 @@
-//! Requests to compile a program or a loop as a whole, and the results of running the compiled code.
+//! Types for compiling a program or a loop as a whole, and for running the compiled code.
 
 use std::any::Any;
 use std::fmt;
@@ -22,8 +22,8 @@ pub enum Compiles {
     /// Loops, and entire programs that contain loops but no matrix products outside of them. In all other programs,
     /// only the loops are compiled, and the remaining ops run one by one.
     Loops,
-    /// Entire programs. If the backend declines to compile a program, its loops, and its ops on tensors of at least 64
-    /// elements, are compiled one by one.
+    /// Entire programs. If the backend declines an entire program, it is asked to compile the program's loops one by
+    /// one, and also its ops on tensors of at least 64 elements.
     Programs,
 }
 

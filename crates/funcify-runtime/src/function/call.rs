@@ -193,7 +193,7 @@ impl<B: Backend> Function<B> {
                 let (found, fix) = ("an unsupported dtype".to_string(), "convert the tensor to that dtype");
                 return Err(call_error(at, &component, expected.to_string(), found, fix));
             }
-            // A surplus argument can have any dtype here, because `bind_sizes` rejects it.
+            // The dtype of a surplus argument does not matter, because `bind_sizes` rejects the argument.
             types.push(TensorType::new(dtype.unwrap_or(DType::Bool), shape));
         }
         let sizes = bind_sizes(at, &self.graph, &types)?;
@@ -202,8 +202,8 @@ impl<B: Backend> Function<B> {
         Ok((sizes, admitted.map_err(|error| execution_error(at, self.backend.name(), error))?))
     }
 
-    /// Selects the program for admitted arguments, runs it, and returns the results, with the profile if `is_profiled`
-    /// is set.
+    /// Selects the program for admitted arguments and runs it. Returns the results and, if `is_profiled` is set, the
+    /// profile.
     fn run_call(
         &self,
         at: &Place,
@@ -240,7 +240,7 @@ impl<B: Backend> Function<B> {
         let known = variant.peak().as_ref().and_then(|(of, peak)| (of == sizes).then_some(*peak));
         let peak = known.unwrap_or_else(|| {
             let elements = variant.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
-            // The plan assumes each dtype's own element size, but a backend may store elements in a larger type.
+            // `peak_bytes` uses the element size of each dtype, but a backend may store the elements in a larger type.
             let factors = DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size()));
             let factor = factors.into_iter().max().expect("`DType::ALL` is not empty");
             let peak = elements.map(|peak| peak.saturating_mul(factor as u64));

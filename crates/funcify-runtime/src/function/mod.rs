@@ -28,10 +28,10 @@ use crate::lower::{Notes, Settings};
 /// A graph compiled for a backend.
 ///
 /// One program serves every call if the graph has no static inputs, and either all sizes are static, or all loops run
-/// natively and nothing is compiled as a whole. [`compile`](Function::compile) then builds this program. Otherwise,
-/// programs are specialised for sizes and for the values of the static inputs on which they depend. The first call with
-/// new sizes or static inputs builds such a program and caches it. [`specialization`](Function::specialization) tells
-/// which case applies.
+/// natively and nothing is compiled as a whole. In this case, [`compile`](Function::compile) builds that program.
+/// Otherwise, programs are specialised for sizes and for the values of the static inputs on which they depend. The
+/// first call with new sizes or new values of static inputs builds a program and caches it.
+/// [`specialization`](Function::specialization) tells which case applies.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};
@@ -90,7 +90,8 @@ pub struct Specialization {
 }
 
 impl Specialization {
-    /// Returns `true` if a single program serves all calls. [`Function::compile`] has then already built it.
+    /// Returns `true` if a single program serves all calls. In this case, [`Function::compile`] has already built that
+    /// program.
     pub fn is_none(self) -> bool {
         self == Specialization::default()
     }
@@ -100,9 +101,10 @@ impl<B: Backend> Function<B> {
     /// Compiles a graph with the default [options](CompileOptions).
     ///
     /// Checks and rewrites the graph, and verifies that every op has a lowering rule and that the device supports every
-    /// type. If one program serves all calls ([`Specialization::is_none`]), also builds that program. This is the case
-    /// if the graph has no static inputs, and either all sizes are static, or all loops run natively and nothing is
-    /// compiled as a whole. Otherwise, the first call with new sizes or static inputs builds a program.
+    /// type. If one program serves all calls ([`Specialization::is_none`]), also builds that program. A single program
+    /// suffices if the graph has no static inputs, and either all sizes are static, or all loops run natively and
+    /// nothing is compiled as a whole. Otherwise, the first call with new sizes or new values of static inputs builds a
+    /// program.
     ///
     /// ```
     /// use funcify::dispatch::{Function, Reference};

@@ -277,7 +277,8 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Returns the contents of a safetensors file with one tensor of this dtype.
+    /// Returns the contents of a safetensors file with a single tensor of this dtype, whose data consists of `bytes`
+    /// zero bytes.
     fn file_of(dtype: &str, bytes: usize) -> Vec<u8> {
         let header = format!("{{\"odd\":{{\"dtype\":\"{dtype}\",\"shape\":[2],\"data_offsets\":[0,{bytes}]}}}}");
         [(header.len() as u64).to_le_bytes().as_slice(), header.as_bytes(), &vec![0; bytes]].concat()

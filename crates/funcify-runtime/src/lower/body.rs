@@ -16,8 +16,8 @@ pub(crate) struct Body {
 /// The identity of the graph from which a nested program is built.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BodyKey {
-    /// A body whose first `carries` parameters are carries. If `repeats` is set, the other arguments are the same in
-    /// every run of the program.
+    /// A body whose first `carries` parameters are carries. If `repeats` is set, the other parameters have the same
+    /// values in every run of the program.
     Body { graph: GraphId, carries: usize, repeats: bool },
     /// The step of a native loop. Identified by the loop's node, because the loop determines which nodes of its body
     /// run in each step.

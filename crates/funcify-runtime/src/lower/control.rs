@@ -1,4 +1,5 @@
-//! Lowers ops that the host must drive: switches, while loops, associative scans and data-dependent sizes.
+//! Lowers ops that the host must drive: switches, while loops, associative scans, and ops that bind data-dependent
+//! sizes.
 
 use std::collections::hash_map::Entry;
 

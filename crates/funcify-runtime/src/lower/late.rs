@@ -1,5 +1,5 @@
 //! Determines which loops can be compiled at run time: loops with data-dependent sizes, once the sizes are known, and
-//! loops with integers, once their values can be checked.
+//! loops with integer operands, once the values of these operands can be checked.
 
 use funcify_core::ops::Size;
 
@@ -24,8 +24,8 @@ impl<B: Backend> Lowering<'_, B> {
         if scan.body.binds_any() {
             return Err(declined("one of its sizes depends on data"));
         }
-        // By the time the loop is compiled, its number of steps is a known size, so the operand with that number is not
-        // needed.
+        // By the time the loop is compiled, its number of steps is a known size, so the operand that holds the number
+        // is not needed.
         let own = usize::from(scan.steps_operand);
         let scan = Scan { steps_operand: false, ..scan.clone() };
         let op = scan.clone().into();

@@ -1,7 +1,7 @@
 //! Lowers a graph to the instructions of a program.
 //!
 //! The body of a loop is split into two parts. Nodes that depend only on invariants run once, before the loop. All
-//! other nodes form the step, which runs once per iteration, whether the loop is unrolled or not.
+//! other nodes run in every step, whether the loop is unrolled or not.
 //!
 //! A loop with a data-dependent number of steps cannot be unrolled. A loop with early exit is not unrolled either:
 //! since the host must check the condition after each step anyway, unrolling would have no advantage over a native
@@ -249,8 +249,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns a register for each result of a node: the next register of `results` if the result is `present`, and
-    /// otherwise a new register that is never set or read.
+    /// Returns a register for each result of a node: the next register of `results` if the result's flag in `present`
+    /// is `true`, and otherwise a new register that is never set or read.
     pub(crate) fn registers_of_all_results(
         &mut self,
         results: Vec<Slot>,
@@ -289,9 +289,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Returns `true` if an op should be compiled on its own. This is useful only on a backend that compiles whole
-    /// programs and has declined to compile this one. Small ops and reshapes, which move no data, are faster as
-    /// kernels. A custom op with a kernel of its own always runs that kernel.
+    /// Returns `true` if an op should be compiled on its own. This is useful only if the backend compiles whole
+    /// programs but has declined to compile the current one. Small ops are faster as kernels, and so are reshapes,
+    /// because they move no data. A custom op with a kernel of its own always runs that kernel.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
         let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
         let mut types = node.inputs.iter().chain(&node.outputs);

@@ -19,8 +19,9 @@ impl<B: Backend> Lowering<'_, B> {
             Attempt::Declined(Some(_))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
-                // Unlike the first attempt, a late loop supports integers. If the backend declines the late loop too,
-                // report the reason for declining the late loop.
+                // The backend declined code that must accept all operands. Try a late loop, whose code may reject
+                // integers that floats cannot represent. If the backend declines the late loop too, report the second
+                // reason.
                 match self.late_loop(graph, node, scan) {
                     Ok(late) => (Some(late), None),
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),

@@ -1,8 +1,8 @@
 //! Unrolls a loop with a static number of steps into straight-line code.
 //!
-//! While the code is generated, a buffer is a table of rows. An initial row is read from the operand when a step needs
-//! it, and a written row is represented by the register that holds it. Nothing is copied until the rows of the results
-//! are stacked.
+//! While the code is generated, each buffer is represented by a list of its rows. An initial row is read from the
+//! buffer's operand when a step first needs it. A written row is represented by the register that holds it. No row is
+//! copied until the rows of the results are stacked.
 
 use funcify_core::ops::scan::Start;
 use funcify_core::types::SizeError;
@@ -104,8 +104,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// Returns the number of steps, or the error `StepCountNotStatic` if it does not follow from constants, static inputs
-/// and sizes.
+/// Returns the number of steps of a loop, or the error `StepCountNotStatic` if the number does not follow from
+/// constants, static inputs and sizes.
 pub(crate) fn static_steps<B: Backend>(lowering: &mut Lowering<'_, B>, call: ScanCall<'_>) -> Result<usize> {
     let ScanCall { scan, at, operands, .. } = call;
     if let Some(operand) = scan.operands().steps {

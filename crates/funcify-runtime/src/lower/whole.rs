@@ -79,7 +79,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// If a node is a loop, inserts a report on it at index `place` of the list of loops.
+    /// Inserts a report on a node at index `place` of the list of loops, if the node is a loop.
     pub(crate) fn report_loop(
         &mut self,
         place: usize,
@@ -104,8 +104,8 @@ impl<B: Backend> Lowering<'_, B> {
         let node = &graph.nodes()[index];
         let used = used_results(&self.uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)?;
-        // The sizes that the body binds are unknown here. A size that is left over from the previous step of an
-        // unrolled loop does not count.
+        // The sizes that the node's bodies bind are unknown here, even if `self.sizes` still has their values from the
+        // previous step of an unrolled loop.
         let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
         node_graph.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
         if !has_sizes {
@@ -141,8 +141,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns the reason why a program is not compiled as a whole. If the program has integers, `declined` may state
-    /// only that some of them can exceed the range in which floats are exact. Therefore asks again for code that may
-    /// reject its operands, and returns the new reason if the backend declines again.
+    /// only that some of them can exceed the range in which floats are exact. For such a program, asks the backend for
+    /// code that may reject its operands, and returns the new reason if the backend declines again.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;
@@ -150,7 +150,7 @@ impl<B: Backend> Lowering<'_, B> {
         request_whole(self.settings.backend, self.request(graph, true, true)).err().unwrap_or(declined)
     }
 
-    /// Returns the request for compiling a graph at the current sizes.
+    /// Returns a request to compile a graph for the current sizes.
     fn request<'r>(&'r self, graph: &'r Graph, is_program: bool, may_refuse: bool) -> WholeRequest<'r> {
         WholeRequest { graph, sizes: &self.sizes, is_program, memory_budget: self.settings.memory_budget, may_refuse }
     }
@@ -186,7 +186,8 @@ fn has_integers(graph: &Graph) -> bool {
     graph.values().any(|value| graph.ty(value).dtype.is_int()) || bodies().any(|body| has_integers(body))
 }
 
-/// Returns the only loop of a program, or `None` if it has no loop or several. Cancellation errors point to this loop.
+/// Returns the only loop of a program, or `None` if the program has no loop or more than one. Cancellation errors point
+/// to this loop.
 fn only_loop(graph: &Graph) -> Option<&Node> {
     let mut loops = graph.live().filter(|node| steps(graph, node).is_some());
     loops.next().filter(|_| loops.next().is_none())
@@ -198,9 +199,9 @@ fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
     node.op.steps(&operands)
 }
 
-/// Builds a graph of a single node. Its inputs are the node's operands, and its outputs are the `used` results.
-/// Operands that are integers computed from sizes are recomputed inside the graph, so that the backend knows their
-/// ranges.
+/// Builds a graph of a single node. Its inputs are the node's operands, and its outputs are the `used` results. Integer
+/// operands that cheap ops compute from constants and sizes alone are recomputed inside the graph, so that the backend
+/// knows their ranges.
 pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<Graph> {
     let mut node_graph = Graph::new(node.op.name());
     let mut inputs: Vec<_> = node
@@ -221,8 +222,8 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(node_graph.with_outputs(outputs))
 }
 
-/// Copies cheap ops into the graph `to`: those that compute the integers in `values` from constants and sizes alone.
-/// Returns a map from the original values to the copies.
+/// Copies into the graph `to` the ops that compute the integers in `values`, if these ops are cheap and depend only on
+/// constants and sizes. Returns a map from the original values to the copies.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
     let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];

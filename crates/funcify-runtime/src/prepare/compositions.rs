@@ -1,5 +1,5 @@
 //! Replaces custom ops with their compositions ([`CustomOp::composition`](funcify_core::ops::CustomOp::composition)).
-//! This applies to all custom ops in graphs that a backend compiles as a whole, and otherwise to those for which the
+//! In graphs that a backend compiles as a whole, all custom ops are replaced; in other graphs, only those for which the
 //! backend has no kernel.
 //!
 //! The composition is traced for the operand types of the node, checked against the op's type rule, and inlined in
@@ -33,7 +33,8 @@ pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result
     custom.composition(&node.place(), &graph.types(&node.inputs), &graph.types(&node.outputs))
 }
 
-/// Replaces the reason in `declined` with the missing composition, if the op that prevents compilation is a custom op.
+/// Replaces the reason in `declined` with a message about the missing composition, if the op that prevents compilation
+/// is a custom op.
 pub(crate) fn explain_missing_composition(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(
@@ -54,7 +55,7 @@ fn has_custom(graph: &Graph, is_one: &dyn Fn(&Custom) -> bool) -> bool {
 
 struct Composer<'a> {
     is_selected: &'a dyn Fn(&Custom) -> bool,
-    /// The graphs whose symbols are reserved, so that no new symbol has the same name.
+    /// The graphs whose symbols are reserved, so that no new symbol takes one of their names.
     reserved: Vec<Arc<Graph>>,
     /// The number of compositions that enclose the current graph.
     depth: usize,

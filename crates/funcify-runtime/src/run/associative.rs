@@ -1,10 +1,11 @@
-//! Runs associative scans with the recursive odd-even algorithm. Each batch of combinations is one run of a program.
+//! Runs associative scans with the recursive odd-even algorithm. A single run of a program combines a whole batch of
+//! pairs.
 //!
 //! The algorithm combines adjacent elements in pairs, recursively scans the combined pairs (half as many elements), and
 //! combines the results of that scan with the elements in between (Blelloch, "Prefix sums and their applications";
 //! JAX's `lax.associative_scan`). The same two programs serve every length. The up-sweep combines pairs and computes
-//! all leaves. The down-sweep computes the results, but only for the leaves that are used; for an affine recurrence,
-//! this skips the products of the coefficients.
+//! all leaves (the components of an element). The down-sweep computes the results, but only for the leaves that are
+//! used; for an affine recurrence, this skips the products of the coefficients.
 
 use funcify_core::types::Symbol;
 
@@ -29,7 +30,7 @@ pub(crate) struct AssociativeNode<B: Backend> {
 }
 
 impl<B: Backend> AssociativeNode<B> {
-    /// Runs both sweeps, for any number of elements.
+    /// Runs the scan with both sweeps, for any number of elements. Returns the results of the needed leaves.
     pub(crate) fn run_sweeps(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         let captured = operands.split_off(self.leaves.len());
         let sizes = run.sizes.clone();

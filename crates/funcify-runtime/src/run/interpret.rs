@@ -144,7 +144,7 @@ impl<B: Backend> KernelNode<B> {
 
 impl<B: Backend> Action<B> {
     /// Runs the action on `operands`. `results` holds the slot of each result, or `None` if the result is unused.
-    #[inline(never)] // This keeps the interpreter's loop small: most instructions are kernels.
+    #[inline(never)] // Inlining would enlarge the interpreter's loop, which mostly runs kernels.
     fn run(
         &self,
         run: &mut Run<'_, B>,

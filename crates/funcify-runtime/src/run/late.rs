@@ -1,6 +1,6 @@
 //! Compiles loops at run time, once their sizes are known. Two kinds of loops are compiled late: loops whose number of
-//! steps or rows depends on data, and loops with integer operands, because compiled code represents integers as floats
-//! and rejects operands that floats cannot represent.
+//! steps or rows depends on data, and loops with integer operands. Compiled code represents integers as floats, and
+//! rejects operands that floats cannot represent.
 //!
 //! A loop with early exit is compiled for its maximum number of steps. The compiled code returns the actual number of
 //! steps as an additional result, and the traces are truncated to that many rows. If the traces could be very long, the

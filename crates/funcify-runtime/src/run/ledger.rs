@@ -65,7 +65,7 @@ impl<'f> Ledger<'f> {
     }
 
     /// Returns an error if the results of an instruction would exceed the budget. Also records in `run` the bytes that
-    /// this program holds, because programs nested in the instruction count them.
+    /// this program holds, because programs nested in the instruction add them to their own.
     pub(crate) fn check_instruction<B: Backend>(
         &self,
         instruction: &Instruction<B>,
@@ -111,8 +111,8 @@ impl<B: Backend> Instruction<B> {
 }
 
 impl<B: Backend> NativeLoop<B> {
-    /// Returns the number of bytes that each step adds to the traces of a loop with early exit, whose rows are
-    /// collected one by one. Returns 0 for all other loops, and if the run has no budget to check.
+    /// Returns the number of bytes that each step adds to the traces of a loop with early exit. Returns 0 for all other
+    /// loops, and if the run has no budget to check.
     pub(crate) fn collected_row_bytes(&self, run: &Run<'_, B>) -> u64 {
         if run.memory.is_none() || self.scan.until.is_none() {
             return 0;

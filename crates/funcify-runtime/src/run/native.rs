@@ -5,12 +5,12 @@
 //! keeps the written rows separate from the initial tensor, so that no write changes a view that a step still reads.
 //! Unused traces are not built.
 //!
-//! The captures of a step are put into the frame of the body once, before the loop. A step moves rows and carries in
+//! The captures of a step are put into the frame of the body once, before the loop. A step moves rows and carries into
 //! and out of the frame, and allocates no slots. If no later step reads a row or a carry, the frame holds the only
 //! reference to the tensor, so a kernel may overwrite the tensor in place.
 //!
-//! A loop with an `until` (scan-c6) downloads one boolean per step. It collects the rows of its traces, because
-//! allocating the maximum number of rows could take far more memory than needed.
+//! A loop with an `until` (scan-c6) downloads one boolean per step. It collects the rows of its traces one by one,
+//! because allocating the maximum number of rows could take far more memory than needed.
 
 use std::collections::VecDeque;
 

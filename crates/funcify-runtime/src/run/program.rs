@@ -95,7 +95,7 @@ pub(crate) struct StackNode {
     pub(crate) at: Arc<Place>,
 }
 
-/// An argument of a program that is being planned.
+/// An argument of a program that is being built.
 pub(crate) struct Argument {
     pub(crate) register: Slot,
     pub(crate) ty: TensorType,
@@ -175,7 +175,7 @@ pub(crate) fn with_slots<T>(
     slots.iter().zip(all).filter_map(|(slot, each)| Some(((*slot)? as usize, each)))
 }
 
-/// A mapping from registers to slots, which reuses freed slots.
+/// A mapping from registers to slots. Freed slots are reused.
 struct SlotMap {
     slot_of: Vec<Option<Slot>>,
     free: Vec<Slot>,

@@ -1,4 +1,4 @@
-//! Creates spans of the `tracing` crate for each compiled program, each call and each instruction, if the feature
+//! Creates a span of the `tracing` crate for each compiled program, each call and each instruction, if the feature
 //! `tracing` is enabled.
 //!
 //! Without the feature, a span is a unit struct that does nothing.

@@ -11,7 +11,7 @@ pub(crate) struct SwitchNode<B: Backend> {
     pub(crate) switch: Switch,
     pub(crate) at: Place,
     pub(crate) branches: Vec<Arc<Program<B>>>,
-    /// For each branch, the range of its operands.
+    /// For each branch, the range of the switch's operands that the branch receives.
     pub(crate) places: Vec<Range<usize>>,
     /// The dtype of the index.
     pub(crate) index: DType,

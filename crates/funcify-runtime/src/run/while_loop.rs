@@ -14,14 +14,14 @@ pub(crate) struct WhileNode<B: Backend> {
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// The compiled code of the loop, or `None` if the backend did not compile it. The code runs first; if it rejects
-    /// its operands, the steps run one by one.
+    /// The compiled code of the loop, or `None` if the backend did not compile the loop. If the code rejects its
+    /// operands, the steps run one by one.
     pub(crate) compiled: Option<RefusableLoop<B::Tensor>>,
 }
 
 impl<B: Backend> WhileNode<B> {
-    /// Runs the compiled loop, if the loop was compiled and the code accepts the operands. Otherwise, runs the steps
-    /// one by one.
+    /// Runs the compiled code of the loop, if the code exists and accepts the operands. Otherwise, runs the steps one
+    /// by one.
     pub(crate) fn run_while(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         if let Some(compiled) = &self.compiled
             && let Some(results) = compiled.run_unless_refused(run, &self.at, &operands)?

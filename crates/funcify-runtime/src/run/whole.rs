@@ -6,7 +6,7 @@ use crate::backend::Outcome;
 /// A compiled loop that may reject its operands at run time.
 pub(crate) struct RefusableLoop<T> {
     pub(crate) compiled: Arc<dyn Compiled<T>>,
-    /// For each result of the loop, `true` if the code returns it.
+    /// For each result of the loop, `true` if the compiled code returns it.
     pub(crate) used: Vec<bool>,
 }
 
@@ -35,8 +35,8 @@ pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operan
     used.iter().filter_map(&mut next).collect()
 }
 
-/// Runs compiled code and returns its results, or `None` if it rejects its operands. Returns an error if the code fails
-/// or the run is cancelled. Calls `at` only to build an error.
+/// Runs compiled code and returns its results, or `None` if the code rejects its operands. Returns an error if the code
+/// fails or the run is cancelled. Calls `at` only to build an error.
 pub(crate) fn run_compiled<T: 'static>(
     compiled: &dyn Compiled<T>,
     watch: &ActiveHandles,

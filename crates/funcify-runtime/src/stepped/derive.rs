@@ -12,7 +12,7 @@ use super::label::{Action, Labelling};
 use super::time::Label;
 use super::*;
 
-/// A value that each step passes to the next.
+/// A value that each step passes to the next one.
 struct State {
     name: String,
     ty: TensorType,
@@ -26,9 +26,9 @@ struct State {
 enum Initial {
     /// A value of the original program.
     Value(ValueId),
-    /// A separate input of the start graph, which holds the rows of a sequence that precede the first step.
+    /// A separate input of the start graph, for the rows of a sequence that precede the first step.
     Input,
-    /// A tensor filled with zeros, or with a scalar of the original program.
+    /// A tensor filled with a scalar of the original program, or with zeros if the scalar is `None`.
     Filled(Option<ValueId>),
 }
 
@@ -321,7 +321,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(value)
     }
 
-    /// Returns the outputs of the step graph by name: the next states, then the outputs of the program.
+    /// Returns the named outputs of the step graph: the next states, then the outputs of the program.
     fn outputs(mut self) -> Result<(Vec<(String, Value)>, Parts), Failed> {
         self.declare_sequences();
         let plan = self.plan;
@@ -348,8 +348,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((outputs, Parts { initials: initials.collect(), roles: self.roles }))
     }
 
-    /// Declares an input for each sequence, which receives one row per step. If a step also reads earlier rows,
-    /// declares a state that holds them.
+    /// For each sequence, declares an input that receives one row per step. If a step also reads earlier rows, declares
+    /// a state that holds them.
     fn declare_sequences(&mut self) {
         let plan = self.plan;
         for (index, input) in plan.graph.inputs().iter().enumerate() {
@@ -483,8 +483,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(outputs)
     }
 
-    /// Emits a step of an associative scan or a cumulative op. The latest results of the op become states, whose
-    /// initial values the first step ignores.
+    /// Emits a step of an associative scan or a cumulative op. The latest results of the op become states. The first
+    /// step ignores the initial values of these states.
     fn emit_running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
         let count = if let Op::AssociativeScan(op) = op { op.leaves } else { 1 };
         let window = self.plan.window(node.inputs[0]);
@@ -538,8 +538,8 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Returns the flag for rows of this shape, which is `true` if an earlier step has run. Declares the flag as a
-    /// state if it does not exist yet.
+    /// Returns the flag for rows of this shape. The flag is `true` if an earlier step has run. If it does not exist
+    /// yet, declares it as a state.
     fn started_flag(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

@@ -19,8 +19,8 @@ pub(super) enum Action {
     /// The node is a `pad` or `concat` that inserts `rows` rows before the first step. This delays the rows of its
     /// operand by `rows` steps.
     Delay { axis: usize, rows: usize },
-    /// The node is a convolution with `rows` rows of zeros before the first step. Each step runs it over the latest
-    /// rows.
+    /// The node is a convolution that adds `rows` rows of zeros before the first step. Each step computes the
+    /// convolution of the latest rows.
     DelayedConv { axis: usize, rows: usize },
     /// The node is a loop, and each step runs one iteration of it.
     Step,
@@ -39,7 +39,7 @@ pub(super) struct Labelling<'g> {
     stepwise: Vec<&'g Symbol>,
 }
 
-/// Returns a `NotSteppable` error for a component of a program that cannot be computed step by step.
+/// Returns a `NotSteppable` error. `component` describes the part of the program that cannot be computed step by step.
 fn not_steppable<T>(at: &Place, component: impl Into<String>, reason: &str, fix: &str) -> Result<T> {
     Err(Error::NotSteppable { at: at.boxed(), component: component.into(), reason: reason.into(), fix: fix.into() })
 }
@@ -95,8 +95,8 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// Returns the label of an input: `Rows` for a sequence, in which the length of exactly one axis is the number of
-    /// steps plus a constant, and `Fixed` if no axis depends on the number of steps. Rejects all other inputs.
+    /// Returns the label of an input: `Fixed` if no axis depends on the number of steps, and `Rows` if exactly one axis
+    /// does and the length of that axis is the number of steps plus a constant. Rejects all other inputs.
     fn label_input(&self, at: &Place, index: usize) -> Result<Label> {
         let shape = &self.graph.input_type(index).shape;
         if !self.time.is_in_shape(shape) {
@@ -302,7 +302,7 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Finds the symbol that counts the steps. Uses the first of the following that the program contains: a scan whose
+/// Finds the symbol that counts the steps. Takes it from the first of these ops that the program contains: a scan whose
 /// number of steps depends on the size of an input; an associative scan or cumulative op over an axis whose length
 /// depends on the size of an input; a scan with any other symbolic number of steps. Returns an error if the program
 /// contains none of these.

@@ -5,16 +5,16 @@
 //! returns the next states and the outputs for that row. Both are ordinary graphs, so they can be printed, batched and
 //! run on every backend. [`Stepper`](crate::Stepper) runs them.
 //!
-//! One symbol counts the steps: the symbol in the first loop's number of steps, which is that symbol plus a constant.
-//! Every input with that symbol in its shape is a sequence. Each value has one of three kinds (`time.rs`), which are
-//! propagated through the ops (`rows.rs`, `label.rs`):
+//! One symbol counts the steps: the number of steps of the first loop is this symbol plus a constant. Every input with
+//! the symbol in its shape is a sequence. Each value is of one of three kinds, defined in `time.rs` and propagated
+//! through the ops by `rows.rs` and `label.rs`:
 //!
-//! - **stepped-c1** fixed: the value depends on no sequence. `start` computes it.
+//! - **stepped-c1** fixed: the value does not depend on any sequence. `start` computes it.
 //! - **stepped-c2** rows: the value has one row per step, and no row depends on later rows of a sequence. The rows may
 //!   lie along any axis. That axis may be merged with others: a product `x W`, for example, merges the steps with the
 //!   batch. A step usually computes one row. If a loop reads rows before its first step, a step computes a window of
 //!   rows. In step `t`, the window starts with row `t`, and it has as many rows as the value has when the loop runs a
-//!   single step. For an output, the step returns the newest row.
+//!   single step. If the value is an output, the step returns its newest row.
 //! - **stepped-c3** latest: the value that the program would compute if it ended with this step, such as the last carry
 //!   of a loop or the last row of a trace. It can be an output, or an operand of an op if none of that op's operands
 //!   has rows.
@@ -68,7 +68,7 @@ pub struct Stepped {
     pub step: Graph,
     /// The number of states.
     pub states: usize,
-    /// The number of sequences: each step receives one row of each.
+    /// The number of sequences. Each step receives one row of each sequence.
     pub rows: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Propagates rows through ops without state: determines which ops act on each row independently, and the layout of the
+//! Propagates rows through stateless ops: determines which ops act on each row independently, and the layout of the
 //! rows in their results.
 
 use funcify_core::ops::{Creation, Indexing, Movement, Product};
@@ -67,7 +67,7 @@ fn rows_by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> O
     })
 }
 
-/// Returns the reason why an op that [`result_rows`] rejects has no single-step form, and a fix. `has_latest` is `true`
+/// Explains why an op that [`result_rows`] rejects has no single-step form, and suggests a fix. `has_latest` is `true`
 /// if an operand has the label `Latest`.
 pub(super) fn reason_and_fix(op: &Op, has_latest: bool) -> (&'static str, &'static str) {
     let unknown = ("it is not known to act on each step alone", "move it into the step of the loop");
@@ -104,7 +104,7 @@ pub(super) fn reason_and_fix(op: &Op, has_latest: bool) -> (&'static str, &'stat
     }
 }
 
-/// Returns the layout of the operands' rows, or `None` unless all operands have rows with the same layout.
+/// Returns the layout of the rows if all operands have rows with the same layout, and `None` otherwise.
 fn common_rows(labels: &[Label]) -> Option<RowLayout> {
     match labels.first()? {
         Label::Rows(rows) if labels.iter().all(|label| *label == Label::Rows(rows.clone())) => Some(rows.clone()),
@@ -112,9 +112,9 @@ fn common_rows(labels: &[Label]) -> Option<RowLayout> {
     }
 }
 
-/// Returns the layout of the rows of a broadcast to `shape` that repeats the same row for each step. Returns `None`
-/// unless exactly one axis of `shape` depends on the number of steps, and its size is the symbol that counts the steps,
-/// plus a constant.
+/// Returns the layout of the rows in the result of broadcasting a fixed value to `shape`. All rows are equal. Returns
+/// `None` unless exactly one axis of `shape` depends on the number of steps, and its size is the symbol that counts the
+/// steps, plus a constant.
 fn repeated_rows(time: &Time, shape: &Shape) -> Option<RowLayout> {
     let axis = (0..shape.rank()).find(|axis| time.is_in(&shape[*axis]))?;
     (time.counts_steps(&shape[axis]) && has_one_step_axis(time, shape)).then(|| RowLayout::of(shape, axis))

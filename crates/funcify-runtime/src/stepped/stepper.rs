@@ -84,8 +84,8 @@ pub struct Stepper<B: Backend> {
     current: Vec<B::Tensor>,
     /// The most recently used program that gathers streams.
     gather: Option<Gather<B>>,
-    /// For each symbol passed to [`streams`](Stepper::streams), one index per current stream: the stream in `original`
-    /// that provided its initial states.
+    /// For each symbol passed to [`streams`](Stepper::streams), and for each current stream, the index of the stream in
+    /// `original` that provided its initial states.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
@@ -285,16 +285,16 @@ impl<B: Backend> Stepper<B> {
     /// at several indices.
     ///
     /// The stepper keeps the initial states of the streams with which it was created, and their slices of the values
-    /// that are the same in each step. A new stream starts with those of its own batch index, or of index 0 if the
-    /// stepper was created with fewer streams. States without an axis of streams are unchanged, unless all streams are
-    /// new. In that case, they are reset to their initial values.
+    /// that are the same in each step. A new stream starts with the states and slices of its own batch index, or of
+    /// index 0 if the stepper was created with fewer streams. States without an axis of streams are unchanged, unless
+    /// all streams are new. In that case, they are reset to their initial values.
     ///
     /// # Errors
     /// Returns an error, and leaves the states unchanged, if:
     ///
     /// - `from` contains the index of a stream that does not exist;
-    /// - no state has an axis of this size, or a state, or a value that is the same in each step, uses the symbol in
-    ///   two axes or in a formula;
+    /// - no state has an axis of this size;
+    /// - the type of a state, or of a value that is the same in each step, uses the symbol in two axes or in a formula;
     /// - a new stream would join running ones, and the steps change a state without an axis of streams.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {

@@ -11,8 +11,8 @@ pub(super) struct Time {
 }
 
 impl Time {
-    /// Returns the symbol in `steps`, which is the number of steps of a loop, together with the symbol's value for a
-    /// single step. Returns `None` if `steps` is not a symbol plus a constant.
+    /// Returns the symbol in a loop's number of steps, together with the value of the symbol for a single step. Returns
+    /// `None` if `steps` is not a symbol plus a constant.
     pub(super) fn of(steps: &Dim) -> Option<Time> {
         let (symbol, size) = steps.solve(1)?;
         let others = steps.clone() - Dim::symbol(&symbol);
@@ -39,7 +39,7 @@ impl Time {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
-    /// Returns the number of rows that each step sees of a value with `rows` rows, or `None` if that number is not
+    /// Returns the number of rows in each step's window of a value with `rows` rows, or `None` if that number is not
     /// constant.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
         self.at_one_step(rows).constant().and_then(|rows| usize::try_from(rows).ok())
@@ -78,14 +78,14 @@ impl RowLayout {
         RowLayout { before: elements(&shape.dims()[..axis]), rows: shape[axis].clone() }
     }
 
-    /// Returns the axis of the rows, or `None` if the rows are merged with other dimensions.
+    /// Returns the axis of the rows, or `None` if the rows are merged with other axes.
     pub(super) fn axis(&self, shape: &Shape) -> Option<usize> {
         let is_axis = |axis: &usize| shape[*axis] == self.rows && elements(&shape.dims()[..*axis]) == self.before;
         (0..shape.rank()).find(is_axis)
     }
 
-    /// Returns the axis that contains the rows, possibly merged with dimensions before and after them. Returns `None`
-    /// if no single axis contains them.
+    /// Returns the axis that contains the rows, possibly merged with the axes before and after them. Returns `None` if
+    /// no single axis contains them.
     pub(super) fn containing_axis(&self, time: &Time, shape: &Shape) -> Option<usize> {
         let mut axes = (0..shape.rank()).filter(|axis| time.is_in(&shape[*axis]));
         let axis = axes.next().filter(|_| axes.next().is_none())?;
@@ -93,8 +93,8 @@ impl RowLayout {
         shape[axis].divided_by(&(outer * self.rows.clone())).map(|_| axis)
     }
 
-    /// Returns the layout after an op that turns axis `from.1` of shape `from.0`, which contains the rows, into axis
-    /// `to.1` of shape `to.0`. Returns `None` if axis `from.1` does not contain the rows.
+    /// Returns the layout of the rows after an op that turns axis `from.1` of shape `from.0` into axis `to.1` of shape
+    /// `to.0`. Returns `None` if axis `from.1` does not contain the rows.
     pub(super) fn after_move(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<RowLayout> {
         let outer = self.before.divided_by(&elements(&from.0.dims()[..from.1]))?;
         Some(RowLayout { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })

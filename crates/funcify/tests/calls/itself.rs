@@ -63,7 +63,7 @@ fn on_lanes() {
     let of_lanes = |xs: Value| vmap(xs, |x| square(x).square()).sum(0);
     check(|xs| grad(xs, |xs| grad(xs, of_lanes).sum(0)), [1.0, 2.0], &[&[220., 880.]]);
     // In `on_lanes`, only the argument `x` of `product` has lanes. The rule of `product` swaps the arguments, so in the
-    // rule's own calls, only the other argument has lanes.
+    // rule's own calls, only the argument `w` has lanes.
     fn product(x: Value, w: Value) -> Value {
         let forward = |(x, w): (Value, Value)| (product(w, x), (x, w));
         custom_vjp((x, w), |(x, w)| x * w, forward, |(x, w), ct| (ct * w * 2.0, ct * x * 3.0))
@@ -82,7 +82,7 @@ fn on_lanes() {
     assert_eq!(of(&on_lanes), of(&one_by_one));
 }
 
-/// The text form contains the rule only once, although the rule calls itself.
+/// The text form contains the rule only once, although the rule calls its own function.
 #[test]
 fn it_prints_once() {
     let text = build(|g| square(g.input("x", "f64[]"))).to_string();

@@ -71,7 +71,7 @@ fn higher_orders_are_those_of_the_rule() {
     check(|x| grad(x, |x| grad(x, |x| grad(x, cube))), 3.0, &[&[27000.]]);
 }
 
-/// Calls in loops, branches and recomputed code keep their rule, under every checkpoint policy.
+/// Calls in loops, branches and recomputed code keep their rules under every checkpoint policy.
 #[test]
 fn bodies_keep_the_rule() {
     let chain =
@@ -91,8 +91,8 @@ fn bodies_keep_the_rule() {
     }
 }
 
-/// Returns n w sum(x) for each row x of the argument `x`, and n + 1. The custom rule doubles the derivative with
-/// respect to x, and triples the one with respect to w.
+/// Returns n w sum(x), with the sum over the last axis of x, and n + 1. The custom rule doubles the derivative with
+/// respect to x, and triples the derivative with respect to w.
 fn scaled(x: Value, n: Value, w: Value) -> (Value, Value) {
     let f = |(x, n, w): (Value, Value, Value)| ((x * w).sum(-1) * n.cast(DType::F64), n + 1);
     custom_vjp(
@@ -119,7 +119,7 @@ fn integers_have_no_cotangents() {
     check(program, [1.0, 2.0], &[&[45.], &[6.], &[30., 30.], &[45.], &[60. + 45.], &[0.]]);
 }
 
-/// Each argument may have lanes or not. The cotangent of an argument without lanes is summed over the lanes of the
+/// Any of the arguments may have lanes. The cotangent of an argument without lanes is summed over the lanes of the
 /// others.
 #[test]
 fn lanes() {
@@ -137,7 +137,8 @@ fn lanes() {
         (of_xs, of_w, jvp((xs, w), (xs, w), |(xs, w)| vmap(xs, |x| product(x, w))).1)
     };
     check(shared, xs, &[&[12., 12., 12.], &[18.], &[30., 60., 90.]]);
-    // Even if only a value captured by `backward` has lanes, the results have lanes with separate cotangents.
+    // Even if only a value captured by `backward` has lanes, the results have lanes, and each lane has its own
+    // cotangent.
     let captured = |xs: Value| {
         let x = xs.sum(0);
         grad(x, |x| (vmap(xs, |scale| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct * scale)) * xs).sum(0))

@@ -8,7 +8,8 @@ use funcify::{Cancellation, Value, apply, custom_op};
 use crate::elementwise::elementwise;
 
 thread_local! {
-    /// The handle to cancel, and a countdown of the op's runs. The run that reaches 0 cancels the handle.
+    /// The handle to cancel, and a counter that each run of the op decreases by 1. When the counter reaches 0, the op
+    /// cancels the handle.
     pub(crate) static HANDLE: RefCell<Option<(Cancellation, usize)>> = const { RefCell::new(None) };
 }
 

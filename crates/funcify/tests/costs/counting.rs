@@ -138,7 +138,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Measures the second call with these arguments, which excludes compilation.
+    /// Measures the second call with these arguments, so that compilation is not included.
     pub(crate) fn measure(graph: &Graph, strategy: LoopStrategy, arguments: &[HostTensor]) -> Cost {
         Self::measure_rewritten(graph, strategy, arguments, None)
     }

@@ -159,7 +159,7 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
             let (holds, step) = (|x: Value| x.sin().lt(0.9), |x: Value| x + x.exp());
             if bounded { while_loop_bounded(20, x, holds, step) } else { while_loop(x, holds, step) }
         });
-        // With this input, the loop runs at least one step. The condition runs once more than the body.
+        // With this input, the loop runs at least one step. The condition runs one more time than the body.
         let cost = Cost::measure(&graph, Native, &[number(-0.5)]);
         assert_eq!(
             (cost.run_count("sin"), cost.run_count("exp")),
@@ -473,9 +473,9 @@ fn the_planned_peak_is_that_of_a_call() {
     }
 }
 
-/// Training a recurrent network runs one product per step in each direction. The products with the inputs, and the
-/// products for the weight gradients, are batched over all steps. The report lists the rewrite and the remaining
-/// kernels of each loop.
+/// Training a recurrent network runs one matrix product per step in each direction. The products with the inputs, and
+/// the products for the weight gradients, are batched over all steps. The report lists the rewrites and the number of
+/// remaining kernels of each loop.
 #[test]
 fn what_is_the_same_for_all_steps_is_one_product() {
     let loss = built("loss", |g| {

@@ -1,7 +1,7 @@
 //! Trait methods shared by the elementwise custom ops in the tests.
 
-/// Implements the type rule and the batching rule of an elementwise op. With a closure, also implements the evaluation,
-/// for an op without attributes.
+/// Implements the type rule and the batching rule of an elementwise op. Given a closure that evaluates the op, also
+/// implements the evaluation, and declares that the op has no attributes.
 macro_rules! elementwise {
     () => {
         fn infer(

@@ -5,7 +5,7 @@ use funcify::{DType, HostTensor, Result, TensorType, Value, apply, custom_op};
 
 use crate::elementwise::elementwise;
 
-/// An identity op whose composition returns this number of f64 results.
+/// An identity op whose composition returns this number of f64 values.
 #[derive(Clone, Copy, Debug)]
 struct InconsistentComposition(usize);
 
@@ -13,7 +13,7 @@ custom_op!(InconsistentComposition, "misfit", |attributes| Ok(InconsistentCompos
     attributes.take_usize("results")?
 )));
 
-/// Applies the op. Its composition returns `results` results.
+/// Applies the op, with a composition that returns `results` values.
 #[track_caller]
 pub(crate) fn misfit(x: Value, results: usize) -> Value {
     apply(Custom::new(InconsistentComposition(results)), &[x])[0]

@@ -52,8 +52,8 @@ impl LayerInputs {
         xs.to_f64_vec().chunks(xs.shape()[2]).map(<[f64]>::to_vec).collect()
     }
 
-    /// Computes a causal convolution of `rows`, which are preceded by the rows of the input whose name is `before`.
-    /// `kernel` returns the weight for a feature and a tap.
+    /// Computes a causal convolution of `rows`. The input named `before` contains the rows that precede them. `kernel`
+    /// returns the weight for a feature and a tap.
     pub(super) fn convolve(
         &self,
         before: &str,

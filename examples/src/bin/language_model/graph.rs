@@ -60,7 +60,7 @@ pub(crate) fn other_inputs(sizes: Sizes, weights: &Weights, streams: usize) -> V
     std::iter::repeat_n(zeros, sizes.layers).chain(weights.values().cloned()).collect()
 }
 
-/// Returns the embedding of each byte, `[count,width]`, or `None` if the weights have no embedding matrix.
+/// Returns the embeddings of these bytes, of shape `[count,width]`, or `None` if the weights have no embedding matrix.
 pub(crate) fn features(weights: &Weights, bytes: &[u8]) -> Option<HostTensor> {
     let table = weights.get("embedding.weight")?;
     let [TOKENS, width] = *table.shape() else { return None };

@@ -24,7 +24,7 @@ pub(crate) const EPSILON: f64 = 1e-5;
 /// The loop implementation that a model uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
-    /// funcify's layer, which is a single op of the framework's autodiff.
+    /// funcify's layer, which the framework's autodiff records as a single op.
     Plugin,
     /// A loop written with the framework's ops. The framework's autodiff records every op of every step.
     Own,

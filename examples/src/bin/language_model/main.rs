@@ -1,4 +1,4 @@
-//! A small Mamba over bytes, end to end: trained in Candle or Burn, interrupted and resumed, served one byte at a time.
+//! A small byte-level Mamba, end to end: trained in Candle or Burn, interrupted and resumed, served one byte at a time.
 //!
 //!     cargo run --release -p funcify-examples --bin language_model -- train --framework candle
 //!     cargo run --release -p funcify-examples --bin language_model -- generate --prompt "A loop"
@@ -46,8 +46,8 @@ enum Command {
         #[command(flatten)]
         options: train::Options,
     },
-    /// Train `--steps` without interruption, and again in two halves with a checkpoint in between. Check that both runs
-    /// agree bit for bit.
+    /// Train for `--steps` steps without interruption, and again in two halves with a checkpoint in between. Check that
+    /// both runs agree bit for bit.
     Resume {
         #[command(flatten)]
         model: Model,

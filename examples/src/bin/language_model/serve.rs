@@ -160,8 +160,8 @@ mod tests {
     use crate::learner::{Learner, Loop};
     use crate::text::Text;
 
-    /// Checks that the logits of a batch agree in both frameworks, with funcify's loop and with the framework's own,
-    /// and in the sequence graph. Also checks that the stepper predicts the same bytes as the graph.
+    /// Checks that the logits of a batch agree in both frameworks, with funcify's loop and with the framework's own
+    /// loop, and in the sequence graph. Also checks that the stepper predicts the same bytes as the graph.
     #[test]
     fn what_is_served_is_what_was_trained() {
         let sizes = Sizes::TINY;

@@ -1,4 +1,4 @@
-//! The model in Burn, where funcify's layer is a module like any other.
+//! The model in Burn. funcify's S5 layer is an ordinary Burn module.
 
 use anyhow::{Context, Result};
 use burn::module::{Module, ModuleVisitor, Param};
@@ -43,7 +43,7 @@ impl Network {
         relu(self.encoder.forward(rows) - 1.0) * FEATURE_SCALE
     }
 
-    /// Computes the answers, `[B,1]`, with the loop that `whose` selects.
+    /// Computes the answer for each sequence, `[B,1]`, with the loop that `whose` selects.
     fn forward(&self, rows: Tensor<3>, whose: Loop) -> Result<Tensor<2>> {
         let last = match whose {
             Loop::Plugin => {
@@ -55,9 +55,9 @@ impl Network {
         Ok(self.readout.forward(last))
     }
 
-    /// Computes the layer's last output step by step. Encodes the rows inside the loop: if autodiff tracked a sequence
-    /// of encoded rows, the backward pass of each slice would take time proportional to the length of the whole
-    /// sequence.
+    /// Computes the layer's last output with a handwritten loop, which encodes one row at a time. If autodiff tracked a
+    /// sequence of encoded rows, the backward pass of each slice would take time proportional to the length of the
+    /// whole sequence.
     fn own_loop(&self, rows: Tensor<3>) -> Result<Tensor<2>> {
         let own = S5Parameters::of(&self.layer)?;
         let (rate, b) = own.discretise();

@@ -1,4 +1,4 @@
-//! The model in Candle, where funcify's layer gets its parameters from a `VarBuilder`, under the names of the S5
+//! The model in Candle. funcify's S5 layer gets its parameters from a `VarBuilder`, under the names used in the S5
 //! authors' code.
 
 use anyhow::Result;
@@ -13,7 +13,7 @@ use crate::training::{Loop, Training};
 pub(super) struct Model {
     encoder: Linear,
     layer: S5,
-    /// The parameters of `layer`, for the framework's own loop.
+    /// The parameters of `layer`, for the handwritten loop.
     own: S5Parameters,
     readout: Linear,
     adam: Adam,
@@ -39,7 +39,7 @@ impl Model {
         (self.encoder.forward(rows)? - 1.0)?.relu()? * FEATURE_SCALE
     }
 
-    /// Computes the answers, `[B]`.
+    /// Computes the answer for each sequence of a batch, `[B]`.
     fn forward(&self, batch: &Batch) -> candle_core::Result<Tensor> {
         let rows = Tensor::from_slice(&batch.rows, &batch.shape, &self.device)?;
         let last = match self.whose {
@@ -52,9 +52,9 @@ impl Model {
         self.readout.forward(&last)?.squeeze(1)
     }
 
-    /// Computes the layer's last output step by step. Encodes the rows inside the loop: if autodiff tracked a sequence
-    /// of encoded rows, the backward pass of each `narrow` would take time proportional to the length of the whole
-    /// sequence.
+    /// Computes the layer's last output with a handwritten loop, which encodes one row at a time. If autodiff tracked a
+    /// sequence of encoded rows, the backward pass of each `narrow` would take time proportional to the length of the
+    /// whole sequence.
     fn own_loop(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
         let rows = rows.transpose(0, 1)?.contiguous()?;
         let (steps, sequences, _) = rows.dims3()?;

@@ -20,17 +20,16 @@ use rand::{Rng, SeedableRng};
 use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
-/// The mean squared error of always answering 1, which is twice the variance of a uniform random number between 0 and
-/// 1.
+/// The mean squared error of always answering 1. It is twice the variance of a uniform random number between 0 and 1.
 const CONSTANT_ANSWER: f64 = 1.0 / 6.0;
-/// The maximum error of a correct answer (Hochreiter and Schmidhuber 1997).
+/// The absolute error below which an answer counts as correct (Hochreiter and Schmidhuber 1997).
 const MAX_RIGHT_ERROR: f32 = 0.04;
 
 /// The seed of the initial weights.
 const SEED: u64 = 1;
-/// The standard deviation of the weights `W`, where the features of a row are `relu(W row - 1)`. It is chosen so that
-/// few elements of `W row` exceed 1 unless the row is marked. Otherwise, a thousand unmarked rows would drown out the
-/// marked ones in the sum.
+/// The standard deviation of the encoder's initial weights `W`. The features of a row are `relu(W row - 1)`. The value
+/// is chosen so that few elements of `W row` exceed 1 unless the row is marked. Otherwise, a thousand unmarked rows
+/// would drown out the marked ones in the layer's states.
 const WEIGHT_DEVIATION: f64 = 1.0;
 /// The factor that scales the features. It is large because the slowest states of S5 add only a thousandth of their
 /// input in each step.
@@ -47,7 +46,8 @@ struct Sizes {
 
 impl Sizes {
     /// Builds the state space layer with a sequential scan. An associative scan needs fewer and larger ops, but does
-    /// more work. On two cores it took 1.3 times as long in Burn and twice as long in Candle, with the same memory.
+    /// more work. On two cores, it took 1.3 times as long as the sequential scan in Burn, and twice as long in Candle.
+    /// The memory use was the same.
     fn layer(self) -> S5 {
         S5 { associative: false, ..S5::new(self.features, self.states) }
     }
@@ -66,7 +66,7 @@ struct Batch {
     sums: Vec<f32>,
 }
 
-/// A generator of an endless series of batches.
+/// A generator of random batches.
 struct Problems {
     steps: usize,
     batch: usize,
@@ -98,7 +98,7 @@ impl Batch {
     }
 }
 
-/// The operations that the model implements in each framework.
+/// The interface of the model, which is implemented once for each framework.
 trait Adder: Training {
     /// Returns the model's answers to a batch, `[B]`.
     fn answers(&self, batch: &Batch) -> Result<Vec<f32>>;
@@ -143,7 +143,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     Ok(())
 }
 
-/// Returns the mean squared error of the answers and the fraction that are correct.
+/// Returns the mean squared error of the answers, and the fraction of correct answers.
 fn score(answers: &[f32], batch: &Batch) -> (f64, f64) {
     let count = answers.len() as f64;
     let errors = || answers.iter().zip(&batch.sums).map(|(answer, sum)| answer - sum);

@@ -52,7 +52,8 @@ impl Reader {
         LstmState::initial([batch, self.hidden.weight.dims()[0]], device)
     }
 
-    /// Returns the hidden state after each letter, `[batch, letters, hidden]`. `tokens` is `[batch, letters]`.
+    /// Returns the hidden state after each letter, `[batch, letters, hidden]`. `tokens` has the shape `[batch,
+    /// letters]`.
     fn states(&self, tokens: Tensor<2, Int>, whose: Loop) -> Result<Tensor<3>> {
         let mut state = self.start(tokens.dims()[0], &tokens.device());
         let xs = self.input.forward(self.embedding.forward(tokens));

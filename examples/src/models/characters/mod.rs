@@ -1,10 +1,11 @@
-//! A character model that learns addition from text such as `12+7=19` and then answers sums that it has never seen.
+//! A character-level model that learns addition from text such as `12+7=19` and then answers sums that it has never
+//! seen.
 //!
 //! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums, and learns to predict the letters of
 //! each answer, including the end of the line. Zaremba and Sutskever, Learning to Execute (arXiv:1410.4615), show that
-//! such a network learns to add. Some pairs of numbers are held out of the stream, and the model is asked for their
-//! sums after training. A graph computes the answers: a scan reads the prompt, and a `while_loop` then generates
-//! letters until the line ends.
+//! such a network learns to add. The stream omits some pairs of numbers, and the model is asked for their sums after
+//! training. A graph computes the answers: a scan reads the prompt, and a `while_loop` then generates letters until the
+//! line ends.
 
 mod burn;
 mod candle;
@@ -20,7 +21,7 @@ use rand::{Rng, SeedableRng};
 use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
-/// The alphabet. A token is the index of a letter in it.
+/// The alphabet. A token is the index of a letter in this string.
 const LETTERS: &str = "0123456789+=\n";
 /// The token that ends a line.
 const END: u32 = LETTERS.len() as u32 - 1;
@@ -132,8 +133,8 @@ impl Stream {
 /// Builds the graph that computes answers. `step` is the graph of one step, `(weights .., token [1], h, c) -> (logits
 /// [1,V], h, c)`.
 ///
-/// Its inputs are the weights and a prompt `[P]`. Its outputs are the tokens, `i64[MAX_LETTERS]`, and `count`: the
-/// first `count` tokens are the answer.
+/// The inputs of the returned graph are the weights and a prompt `[P]`. The outputs are the tokens, `i64[MAX_LETTERS]`,
+/// and `count`. The first `count` tokens are the answer.
 fn answer_graph(step: &Graph) -> funcify::Result<Graph> {
     let count = step.inputs().len() - 3;
     let token = step.input_type(count);
@@ -171,7 +172,7 @@ struct Answer {
     count: i64,
 }
 
-/// The operations that the model implements in each framework.
+/// The interface of the model, which is implemented once for each framework.
 trait Calculator: Training {
     type State;
 

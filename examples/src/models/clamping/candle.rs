@@ -31,7 +31,7 @@ impl Model {
     }
 }
 
-/// Returns the residuals, which are the curve minus the readings, after applying `limit` to the exponents and to the
+/// Computes the residuals, which are the curve minus the readings. Applies `limit` to the exponents and to the
 /// residuals.
 fn residuals(operands: &Operands, limit: fn(Tensor) -> CandleResult<Tensor>) -> CandleResult<Tensor> {
     let (weights, times, readings) = operands;
@@ -59,8 +59,8 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
     residuals.sqr()?.mean_all()
 }
 
-/// Computes the same results as the graph of `guarded_loss`, but reads the loss on the host and branches with `if`.
-/// Returns the loss, and whether values were clamped because the loss was not finite.
+/// Computes the same results as the graph of `guarded_loss`, but reads the loss on the host and selects the branch
+/// there. Returns the loss, and whether values were clamped because the loss was not finite.
 fn own_guarded_loss(operands: &Operands) -> CandleResult<(Tensor, bool)> {
     let plain = loss(&residuals(operands, identity)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {

@@ -1,10 +1,10 @@
-//! A fit that survives batches in which values overflow: for such a batch, a `cond` runs a branch that clamps these
-//! values, and for all others, it runs the plain computation.
+//! Fits a curve to batches of readings. In some batches, values overflow. For such a batch, a `cond` runs a branch that
+//! clamps the values. For all other batches, it runs the plain computation.
 //!
 //! The model is a time-kill curve with regrowth: an antibiotic kills most bacteria, but a few resistant ones multiply.
 //! The readings are noisy logarithms of the number of bacteria, `ln N(t) = ln(exp(s - k t) + exp(r - g (12 - t)))`,
-//! over 12 hours. The fitted parameters are `s, k, r, g` (f32 `[4]`). Some times are given in milliseconds instead of
-//! hours, so `exp` overflows. Some readings failed and are NaN.
+//! over 12 hours. The fitted parameters are `s, k, r, g` (f32 `[4]`). A few of the times are in milliseconds instead of
+//! hours, so `exp` overflows. A few of the readings failed and are NaN.
 //!
 //! A single such time or reading ruins all weights, because neither the loss nor its gradients are finite. The usual
 //! mask, `where(is_finite(f(x)), f(x), clamped)`, makes only the loss finite. The gradient is still zero times the
@@ -13,7 +13,7 @@
 //! With `cond`, the computation is unchanged for a batch whose residuals are all finite. In any other batch, the
 //! exponents are clamped so that `exp` cannot overflow. The residuals are clamped too: NaN becomes zero, and infinities
 //! become ±[`MAX_READING`]. The branches must contain the whole computation. An `exp` before the `cond` could overflow,
-//! and a branch that does not use its result would pass it a zero gradient. Zero times infinity is again NaN.
+//! and a branch that ignores the result would pass a zero gradient to that `exp`. Zero times infinity is again NaN.
 
 mod burn;
 mod candle;
@@ -43,11 +43,11 @@ const INVALID: f64 = 1.0 / 400.0;
 /// The maximum reading: a millilitre holds at most `e^30` bacteria.
 const MAX_READING: f64 = 30.0;
 
-/// The method that protects the fit from invalid values, if any.
+/// The method, if any, that protects the fit from invalid values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Guard {
     Nothing,
-    /// Uses `where` to replace each non-finite residual with the clamped one.
+    /// Uses `where` to replace each non-finite residual with the result of the clamped computation.
     Where,
     /// Uses a `cond` that runs its clamping branch if any residual of the batch is not finite.
     Cond,
@@ -85,7 +85,7 @@ impl Readings {
 }
 
 /// Builds the graph of a batch's loss. If a residual is not finite, the graph clamps values and sets its second output
-/// to true. Its inputs are the weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
+/// to true. The inputs are the weights `[4]`, the times `[BATCH]` and the readings `[BATCH]`.
 fn guarded_loss() -> funcify::Result<Graph> {
     Graph::build("guarded", |g| {
         let weights = g.input("weights", TensorType::new(DType::F32, [4]));
@@ -103,7 +103,7 @@ fn guarded_loss() -> funcify::Result<Graph> {
     })
 }
 
-/// The operations that the model implements in each framework.
+/// The interface of the model, which is implemented once for each framework.
 trait Curve: Training {
     /// Returns the four fitted parameters.
     fn fitted(&self) -> Result<Vec<f32>>;
@@ -154,8 +154,8 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     Ok(())
 }
 
-/// Trains until all weights are NaN. Returns the number of the step that made them NaN (starting at 1), its loss, and
-/// the loss of the next step. Fails if the weights are not NaN after 100 steps.
+/// Trains until all weights are NaN. Returns the number of the step that made them NaN, counted from 1, the loss of
+/// that step, and the loss of the next step. Fails if the weights are not NaN after 100 steps.
 fn train_until_nan<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
     for step in 1..=100 {
         let loss = model.step(0.05)?;

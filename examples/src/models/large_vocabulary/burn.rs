@@ -1,7 +1,7 @@
-//! The model in Burn: a `scan` over chunks, whose closure accumulates Burn's own cross-entropy.
+//! The model in Burn. The closure of a `scan` over chunks accumulates Burn's own cross-entropy.
 //!
-//! A loss that is written as a graph (`funcify_burn::Differentiable`) needs the same amount of memory, and takes less
-//! time on ndarray.
+//! A loss that is written as a graph (`funcify_burn::Differentiable`) needs the same amount of memory as this `scan`,
+//! and takes less time on ndarray.
 
 use anyhow::Result;
 use burn::module::Module;
@@ -48,8 +48,8 @@ impl Model {
         Ok(Model { adam: Adam::new(network), text: Text::new(sizes)?, whose, device: device.clone().autodiff() })
     }
 
-    /// Computes the loss chunk by chunk, from the embeddings of the tokens, `[tokens, W]`, and from the tokens'
-    /// successors.
+    /// Computes the loss chunk by chunk. `xs` holds the embeddings of the tokens, `[tokens, W]`, and `next` holds the
+    /// successor of each token.
     fn in_chunks(&self, xs: Tensor<2>, next: Tensor<1, Int>) -> funcify::Result<Tensor<1>> {
         let Sizes { tokens, width, chunk, .. } = self.text.sizes;
         let count = tokens / chunk;

@@ -1,7 +1,7 @@
-//! The model in Candle: a `map` over chunks, whose closure calls Candle's own cross-entropy.
+//! The model in Candle. The closure of a `map` over chunks calls Candle's own cross-entropy.
 //!
-//! A loss that is written as a graph (`funcify_candle::Differentiable`) needs the same amount of memory, and takes
-//! about 12 % less time.
+//! A loss that is written as a graph (`funcify_candle::Differentiable`) needs the same amount of memory as this `map`,
+//! and takes about 12 % less time.
 
 use anyhow::Result;
 use candle_core::{D, DType, Device, Tensor};
@@ -31,8 +31,8 @@ impl Model {
         Ok(Model { embedding, output, adam, text: Text::new(sizes)?, whose, device: device.clone() })
     }
 
-    /// Computes the loss chunk by chunk, from the embeddings of the tokens, `[tokens, W]`, and from the tokens'
-    /// successors.
+    /// Computes the loss chunk by chunk. `xs` holds the embeddings of the tokens, `[tokens, W]`, and `next` holds the
+    /// successor of each token.
     fn in_chunks(&self, xs: &Tensor, next: &Tensor) -> candle_core::Result<Tensor> {
         let Sizes { width, chunk, .. } = self.text.sizes;
         let chunks = (xs.reshape(((), chunk, width))?, next.reshape(((), chunk))?);

@@ -34,7 +34,7 @@ struct Sizes {
     chunk: usize,
 }
 
-/// A generator of pairs of a token and its successor. Token 0 is the most frequent.
+/// A generator of random tokens and their successors. Token 0 is the most frequent.
 struct Text {
     sizes: Sizes,
     random: StdRng,
@@ -67,7 +67,7 @@ impl Text {
     }
 }
 
-/// The operations that the model implements in each framework.
+/// The interface of the model, which is implemented once for each framework.
 trait Bigrams: Training {
     /// Returns the most likely successor of each token.
     fn predict(&self, tokens: &[u32]) -> Result<Vec<u32>>;
@@ -118,8 +118,8 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     }
     let peak = |whose| {
         let mut model = start(whose)?;
-        // Take the first step before the measurement, because it allocates memory that stays allocated, such as the
-        // programs and Adam's moments.
+        // Run a training step before the measurement, because the first step allocates memory that stays allocated,
+        // such as the compiled programs and Adam's moments.
         model.step(1e-6)?;
         Ok::<f64, anyhow::Error>(Cost::measure(&mut model)?.bytes as f64)
     };

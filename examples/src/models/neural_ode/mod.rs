@@ -1,7 +1,7 @@
-//! A neural ordinary differential equation (Chen, Rubanova, Bettencourt and Duvenaud 2018): learns the vector field of
-//! a spiral by differentiating through the integrator.
+//! Trains a neural ordinary differential equation (Chen, Rubanova, Bettencourt and Duvenaud 2018) to learn the vector
+//! field of a spiral, by differentiating through the integrator.
 //!
-//! The spiral is the first example of the authors' code: `dx/dt = A x³`, from (2, 0) to time 10. The model is `dx/dt =
+//! The spiral is the first example in the authors' code: `dx/dt = A x³`, from (2, 0) to time 10. The model is `dx/dt =
 //! MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan. It is trained
 //! on short segments of the spiral, and evaluated on its own trajectory over the whole time span, with the step size
 //! used in training and with half of it.
@@ -17,7 +17,7 @@ use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
 const START: [f64; 2] = [2.0, 0.0];
-/// The number of integration steps that compute the true solution over one step of the model.
+/// The number of integration steps of the true solution for each step of the model.
 const SUBSTEPS: usize = 20;
 
 /// Computes the true vector field, `A x³`.
@@ -83,7 +83,7 @@ impl Segments {
     }
 }
 
-/// The operations that the model implements in each framework.
+/// The interface of the model, which is implemented once for each framework.
 trait Field: Training {
     /// Returns the model's trajectory from (2, 0): the point after each of `steps` steps, `[T,2]`.
     fn trajectory(&self, step: f64, steps: usize) -> Result<Vec<f32>>;

@@ -53,7 +53,7 @@ fn likelihood(dtype: DType) -> funcify::Result<Graph> {
     })
 }
 
-/// The operations that the model implements in each framework.
+/// The interface of the model, which is implemented once for each framework.
 trait LocalLevel: Training {
     /// Returns the logarithms of the fitted variances.
     fn log_variances(&self) -> Result<[f64; 2]>;

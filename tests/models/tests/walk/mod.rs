@@ -73,7 +73,7 @@ fn gradients_are_slopes() {
 fn it_learns_what_the_library_cannot() {
     let weights = weights(DType::F32);
     let ids = tokens(LIBRARY_BATCH, 12, 11);
-    // The library's norm has no gradient, so the layers before it get none either.
+    // The library's norm has no gradient, so no gradient reaches the layers before it.
     let theirs = library::Model::new(&library_config(), weights.builder()).unwrap();
     let loss = next_token_loss(&walk(&theirs, &ids, &mut library_state()), &ids).unwrap();
     assert!(loss.backward().unwrap().get(&weights.vars()["layers.0.mixer.in_proj.weight"]).is_none());

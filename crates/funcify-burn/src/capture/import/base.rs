@@ -104,7 +104,7 @@ fn slice_ranges(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
     })
 }
 
-/// Replaces the elements of `x` that `ranges` select along `axis` and all later axes by those of `part`. Every range
+/// Replaces the elements of `x` that `ranges` select along `axis` and all later axes with those of `part`. Every range
 /// must have step 1.
 fn assign_ranges(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Value) -> Value {
     let Some(range) = ranges.get(axis) else {

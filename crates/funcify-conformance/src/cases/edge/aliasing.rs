@@ -149,8 +149,8 @@ pub(super) fn cases() -> Cases {
                 ("tap", tensor([3, 2], [1f32, 2., 1., 2., 1., 2.])),
                 ("moved", row([7f32, 14.])),
             ]),
-        // A step copies the first elements of a state to later positions of the same state, which overlap the source.
-        // All elements must be read before any is written.
+        // A step copies the first elements of a state to later positions of the same state. The source and the
+        // destination overlap, so all elements must be read before any is written.
         case("state_with_a_part_of_itself_moved", |g| {
             let [start, places] = [g.input("start", "f32[5]"), g.input("places", "i64[2]")];
             let (last, ys) = scan(start, places, |state, place| {

@@ -48,7 +48,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4.]), scalar(9f32)])
         .gives([("constants", row([1f32, 9., 9., 9.])), ("same", row([1f32, 2., 3., 4.]))]),
-        // One `combine` computes a maximum with a `cond`. Another computes sums with a scan.
+        // The first `combine` computes a maximum with a `cond`. The second one computes sums with a scan.
         case("associative_loops_and_choices_inside", |g| {
             let (xs, zs) = (g.input("xs", "i64[T]"), g.input("zs", "i64[T,2]"));
             let largest = associative_scan(xs, |a, b| cond(a.gt(b), || a, || b));
@@ -91,7 +91,7 @@ pub(super) fn cases() -> Cases {
                 let (xs, zs) = (g.input("xs", "i64[B,T]"), g.input("zs", "i64[T]"));
                 let (ys, mixed, alone) = vmap(xs, |xs| {
                     associative_scan((xs, zs, zs), |(x1, m1, z1), (x2, m2, z2)| {
-                        // The `select` always returns 0 for these inputs, so this leaf is a cumulative sum.
+                        // The `select` always returns 0 for these inputs, so the second leaf is a cumulative sum.
                         (x1.maximum(x2), m1 + m2 + select(x2.gt(0), 0, x2), z1 + z2)
                     })
                 });

@@ -77,7 +77,7 @@ pub(super) fn cases() -> Cases {
         )
         .runs(|[xs, n]| vmap(xs, |xs| head(xs, n)))
         .gives([("out", tensor([2, 2], [1f32, 2., 2., 0.]))]),
-        // Each lane reduces a tensor of its own size.
+        // Each lane computes a sum over a tensor. The size of this tensor differs from lane to lane.
         case_on("bound_size_of_each_lane", [("x: f32[B]", row([1f32, 2., 3.])), ("n: i64[B]", row([3i64, 0, 2]))])
             .runs(|[x, n]| {
                 let sum = |x: Value, n: Value| {

@@ -22,9 +22,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([zero_to_seven()])
         .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
-        // A mit-mot and a mit-sot in the same loop. The next row of the mit-sot is the sum of its two previous rows and
-        // the buffer's row at tap 0. In every step but the first, that row of the buffer was written by the previous
-        // step.
+        // The loop has a mit-mot and a mit-sot. The next row of the mit-sot is the sum of its two previous rows and the
+        // buffer's row at tap 0. In every step but the first, that row of the buffer was written by the previous step.
         case_on("mit_mot_and_mit_sot", [("rows: f32[8]", zero_to_seven()), ("init: f32[2]", row([1f32, 1.]))])
             .runs(|[rows, init]| {
                 let mut loop_ = Recurrence::new();
@@ -38,8 +37,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
             })
             .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
-        // Two mit-mots (p, q), two mit-sots (f, g), a sit-sot (s), two carries (c, d), a sequence and two ys. Some
-        // updates read other states.
+        // The loop has two mit-mots (p, q), two mit-sots (f, g), a sit-sot (s), two carries (c, d), a sequence and two
+        // ys. Some states are updated from other states.
         //
         // | after step | p | q | f | g | s | c | d |
         // |---|---|---|---|---|---|---|---|

@@ -6,7 +6,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // A map over no rows. The row shape of its empty result comes from a captured value.
+        // A map over no rows returns an empty result. A captured value determines the row shape of this result.
         case("map_over_nothing", |g| {
             let w = g.input("w", "f32[2]");
             outputs! { ys: map(g.input("xs", "f32[T]"), |x| x * w) }
@@ -65,7 +65,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([5f32, 9., 3.]), scalar(1f32)])
         .gives_dynamic([("x", scalar(16f32))]),
-        // A loop without steps, whose body contains an endless loop. The endless loop must not run, although it is
+        // The body of a loop without steps contains an endless loop. The endless loop must not run, although it is
         // loop-invariant and could be hoisted.
         case("endless_while_in_a_loop_without_steps", |g| {
             let w = g.input("w", "f32[]");
@@ -137,8 +137,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a case whose `fori_loop` adds the integers of a range with constant bounds to 7. For an empty range, the
-/// result is 7.
+/// Builds a case whose `fori_loop` starts with 7 and adds the integers of a range with constant bounds. For an empty
+/// range, the result is 7.
 fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case_on(format!("fori_over_constants_{name}"), [("init: i64[]", scalar(7i64))])
         .runs(|[init]| outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) })

@@ -4,7 +4,8 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // A sit-sot with zero steps: the trace has no rows, but has the row shape and the dtype of the initial value.
+        // With zero steps, the trace of a sit-sot has no rows, but has the row shape and the dtype of the initial
+        // value.
         case_on("sit_sot_without_steps", [("init: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -16,18 +17,18 @@ pub(super) fn cases() -> Cases {
                 outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
             })
             .gives([("trace", empty::<f32, 2>([0, 3])), ("with_init", tensor([1, 3], [1f32, 2., 3.]))]),
-        // An integer sit-sot with zero steps.
+        // With zero steps, the trace of an integer sit-sot is empty too.
         case_on("int_sit_sot_without_steps", [("init: i64[]", scalar(4i64))])
             .runs(|[init]| outputs! { trace: repeated(Recurrence::new().steps(0), init, |old| old + 1) })
             .gives([("trace", empty::<i64, 1>([0]))]),
-        // A nit-sot with zero steps and rows of shape (3): the ys have shape (0, 3).
+        // With zero steps, a nit-sot with rows of shape (3) returns ys of shape (0, 3).
         case("nit_sot_without_steps", |g| {
             let ((), ys) = scan((), g.input("xs", "f32[0,3]"), |(), x| ((), x * 2.0));
             outputs! { ys }
         })
         .on([empty::<f32, 2>([0, 3])])
         .gives([("ys", empty::<f32, 2>([0, 3]))]),
-        // A carry with zero steps: the result is the initial value.
+        // With zero steps, a loop returns the initial value of its carry.
         case("carry_without_steps", |g| {
             let (last, ()) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[0,2]"), |sum, x| (sum + x, ()));
             outputs! { last }
@@ -114,8 +115,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a case with a loop of seven steps and the unroll hint `unroll`. The result must be the same for every unroll
-/// factor.
+/// Builds a case with a loop of seven steps and the unroll hint `unroll`. The result must not depend on the hint.
 fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
@@ -127,7 +127,7 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
 }
 
 /// Builds a case with the unroll hint `unroll` for a loop whose trip count is known only at run time. The result must
-/// be the same for every unroll factor.
+/// not depend on the hint.
 fn unroll_hint_over_a_symbolic_length(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);

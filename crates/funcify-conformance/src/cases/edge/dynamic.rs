@@ -113,7 +113,7 @@ fn one_step(is_static: bool) -> OneCase {
     counted(is_static, 1, outputs)
 }
 
-/// Builds the case for [`program`] with trip count 3, so the last of the sequence's four rows is not read.
+/// Builds the case for [`program`] with trip count 3. The loop does not read the last of the sequence's four rows.
 fn three_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),

@@ -7,7 +7,7 @@ use super::*;
 /// The largest integer below 2^24. An f32 represents all integers from 0 to 2^24, but not 2^24 + 1.
 const OF_F32: i64 = (1 << 24) - 1;
 
-/// One less than 2^53: f64 represents all integers from 0 to 2^53, but not 2^53 + 1.
+/// The largest integer below 2^53. An f64 represents all integers from 0 to 2^53, but not 2^53 + 1.
 const OF_F64: i64 = (1 << 53) - 1;
 
 pub(super) fn cases() -> Cases {
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Cases {
         in_each_step("position", 3, odd, |n| (iota(4, DType::I64) * 5_592_405 + (n % 4 - 1)).slice(0, 3..)),
         in_each_step("given_above", odd, odd, |n| n + 0),
         in_each_step("given_below", -odd, -odd, |n| n + 0),
-        // Subtracting 1 from the unsigned integer 0 wraps around to the largest one.
+        // Subtracting 1 from an unsigned 0 wraps around to the largest u32.
         case_on("exact_integers_unsigned", [("n: u32[1]", row([0u32])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
             .runs(|[n, xs]| {
                 let step = |sum: Value, x: Value| (sum * 0.5 + x, (n - 1, (n - 1).gt(5)));
@@ -56,7 +56,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Builds a case with a loop over floats whose steps also compute the integer `f(n)` from the input `n`.
+/// Builds a case with a loop over floats. Each step also computes the integer `f(n)` from the input `n`.
 fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> OneCase {
     case_on(format!("exact_integers_{name}"), [("n: i64[1]", row([n])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
         .runs(|[n, xs]| {
@@ -66,8 +66,8 @@ fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -
         .gives([("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))])
 }
 
-/// Builds a case with a loop over floats of type `dtype` that also carries an integer. The magnitude of the integer
-/// grows beyond the range in which `dtype` is exact. `expected(t)` is the integer after step `t`.
+/// Builds a case with a loop that reads floats of type `dtype` and also carries an integer. The magnitude of the
+/// integer grows beyond the range in which `dtype` is exact. `expected(t)` is the integer after step `t`.
 fn counter(name: &str, dtype: DType, start: i64, next: fn(Value, Value) -> Value, expected: fn(i64) -> i64) -> OneCase {
     const STEPS: usize = 24;
     let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));

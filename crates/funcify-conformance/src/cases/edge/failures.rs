@@ -64,7 +64,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3.]), row([1f32, 2.])])
         .fails("Call"),
-        // A captured matrix and the rows of a sequence are declared with size K, but have sizes 2 and 3.
+        // The symbol K has size 2 in the captured matrix, but size 3 in the rows of the sequence.
         case("body_sizes_that_disagree", |g| {
             let w = g.input("w", "f32[K,K]");
             let (last, ()) = scan(g.input("init", "f32[K]"), g.input("xs", "f32[T,K]"), |h, x| (h.matmul(w) + x, ()));

@@ -28,7 +28,8 @@ pub(super) fn cases() -> Cases {
                 })
             })
             .gives([("out", row([1f32, 1., 1., 0., 0.]))]),
-        // The loss uses the last three steps of a loop that computes x[t-2] * x[t], and exits once x[t] exceeds 6.
+        // The loop computes x[t-2] * x[t] in each step, and exits once x[t] exceeds 6. The loss is the sum of the last
+        // three products.
         case("gradient_of_the_last_steps_until", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
                 let mut loop_ = Recurrence::new();
@@ -121,7 +122,7 @@ pub(super) fn cases() -> Cases {
                 value_and_grad(x, twice)
             })
             .gives([("out_0", scalar(432f32)), ("out_1", scalar(864f32))]),
-        // Computes the second derivative of x^4 at 1. The loop has two traces, and the loss uses only one.
+        // Computes the second derivative of x^4 at 1. The loop has two traces, and the loss uses only one of them.
         case_on("second_derivative_with_absent_cotangents", [("x: f32[]", scalar(1f32))])
             .runs(|[x]| {
                 let fourth = |x: Value| {
@@ -132,8 +133,8 @@ pub(super) fn cases() -> Cases {
                 grad(x, |x| grad(x, fourth))
             })
             .gives([("out", scalar(12f32))]),
-        // The loss is the last row of the ys, the product of `init` and all elements of `xs`, so only that row has a
-        // nonzero cotangent.
+        // The loss is the last row of the ys, so only that row has a nonzero cotangent. Its value is the product of
+        // `init` and all elements of `xs`.
         {
             let expected = || row([12f32, 6., 4., 3.]);
             case("gradient_of_the_last_row", |g| {
@@ -194,8 +195,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), scalar(3f32), scalar(5f32)])
         .gives([("out_0", scalar(6f32)), ("out_1", scalar(0f32))]),
-        // Differentiates a while loop without a bound in reverse mode. The loop doubles x from 2 while x is below 10,
-        // which takes 3 steps.
+        // Differentiates an unbounded while loop in reverse mode. The loop multiplies x by w while x is below 10. Both
+        // start at 2, so the loop runs 3 steps.
         case_on("gradient_of_a_conditional_loop", [("x: f32[]", scalar(2f32)), ("w: f32[]", scalar(2f32))])
             .runs(|[x, w]| {
                 let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
@@ -235,8 +236,8 @@ pub(super) fn cases() -> Cases {
                 ("out_1", row([0.5f32, 0., 0., 0.5])),
                 ("out_2", row([1f32, 0., -1., 1.])),
             ]),
-        // Gradients with repeated and out-of-range indices. For `take`, the contributions of repeated indices are
-        // added. For `scatter`, only the last update of an element has a gradient.
+        // Computes gradients with repeated and out-of-range indices. For `take`, the contributions of repeated indices
+        // are added. For `scatter`, only the last update of an element has a gradient.
         case("gradient_of_repeated_indices", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let weights = || constant(HostTensor::from([1f32, 10., 100.]));
@@ -320,7 +321,7 @@ fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> OneCase {
             let zero = constant(HostTensor::scalar(0f32));
             let step = |c: Value, x: Value| (c * w + x, ());
             let cut = 5 - steps.min(5) as i64;
-            // The steps before the cut use a copy of the weight that stops the gradient.
+            // The steps before the cut treat the weight as a constant.
             let fixed = w.stop_gradient();
             let (before, ()) = scan(zero, xs.slice(0, ..cut), |c, x| (c * fixed + x, ()));
             scan(before.stop_gradient(), xs.slice(0, cut..), step).0

@@ -87,7 +87,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([5i64, 0, 7]), row([2i64, 1, 7]), scalar(0i64)])
         .gives_dynamic([("n", row([6i64, 0, 7]))]),
-        // Several kinds of loops with zero lanes.
+        // Runs several kinds of loops with zero lanes.
         {
             let none = empty::<f32, 2>([0, 2]);
             case("no_lanes", |g| {
@@ -133,14 +133,14 @@ pub(super) fn cases() -> Cases {
         cases.push(map_in_chunks(rows)?);
     }
     cases.extend(all([
-        // A map in chunks over an input whose number of rows is the constant 0.
+        // Maps in chunks over an input whose number of rows is the constant 0.
         case("map_nothing_in_chunks", |g| {
             let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
             outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }
         })
         .on([empty::<f32, 1>([0]), row([1f32, 2.])])
         .gives([("ys", empty::<f32, 2>([0, 2]))]),
-        // A map in chunks along axis 1, with a scan for each column.
+        // Maps in chunks along axis 1, and runs a scan for each column.
         {
             let ys = tensor([3, 3], [1i64, 11, 111, 2, 22, 222, 3, 33, 333]);
             case("map_in_chunks_with_a_loop", |g| {

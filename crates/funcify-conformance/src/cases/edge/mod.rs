@@ -1,8 +1,8 @@
 //! Category `edge`: trip counts, taps, captures and errors that some tensor libraries are known to handle differently
 //! or incorrectly.
 //!
-//! The expected values follow from the definition of a case. They are literals, or are computed by a plain Rust loop or
-//! by the reference evaluator, never by the backend under test.
+//! The expected values are literals, or are computed by a plain Rust loop or by the reference evaluator. They never
+//! come from the backend under test.
 
 mod aliasing;
 mod associative;
@@ -80,12 +80,12 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Starts a case with a program that declares its own inputs. The arguments are set with `CaseDraft::on`.
+/// Starts a case with a program that declares its own inputs. Set the arguments with `CaseDraft::on`.
 fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -> CaseDraft {
     case_of(name, Graph::build("edge", program))
 }
 
-/// Starts a case with its inputs, each as a declaration and an argument: `("xs: f32[T]", row([1f32, 2.]))`.
+/// Starts a case with its inputs. Each input is a declaration with an argument: `("xs: f32[T]", row([1f32, 2.]))`.
 fn case_on<const N: usize>(name: impl Into<String>, inputs: [(&'static str, HostTensor); N]) -> CaseInputs<N> {
     CaseInputs { name: name.into(), inputs }
 }
@@ -105,12 +105,12 @@ impl<const N: usize> CaseInputs<N> {
     }
 }
 
-/// Starts a case with a graph. The arguments are set with `CaseDraft::on`.
+/// Starts a case with a graph. Set the arguments with `CaseDraft::on`.
 fn case_of(name: impl Into<String>, graph: Result<Graph, Error>) -> CaseDraft {
     CaseDraft { name: name.into(), graph, inputs: Vec::new(), atol: 0.0, needs_dynamic_steps: false }
 }
 
-/// Starts a case with a program in text form. The arguments are set with `CaseDraft::on`.
+/// Starts a case with a program in text form. Set the arguments with `CaseDraft::on`.
 fn text(name: impl Into<String>, program: &str) -> CaseDraft {
     case_of(name, Graph::parse(program))
 }

@@ -5,8 +5,8 @@ use super::*;
 pub(super) fn cases() -> Cases {
     all([
         // The inner body captures the input `w` and the outer carry. The outer body captures `v`, and uses both results
-        // of the inner loop. For row 0 of `xs`, the inner sums are 1, 11, 31, and the outer carry changes from 0 to 31
-        // * 2 = 62. For row 1, the inner sums are 5, 15, 35, and the outer carry changes from 62 to 62 + 35 * 2.
+        // of the inner loop. For row 0 of `xs`, the inner sums are 1, 11, 31, and the outer carry changes from 0 to
+        // 31 * 2 = 62. For row 1, the inner sums are 5, 15, 35, and the outer carry changes from 62 to 62 + 35 * 2.
         case("captures_at_two_levels", |g| {
             let (xs, zs) = (g.input("xs", "f32[T]"), g.input("zs", "f32[S]"));
             let (w, v, zero) = (g.input("w", "f32[]"), g.input("v", "f32[]"), g.input("zero", "f32[]"));

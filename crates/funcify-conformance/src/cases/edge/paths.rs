@@ -1,5 +1,5 @@
-//! Gradients along all paths through a loop (products of matrices, weights, traces, trip counts, random state),
-//! through scattered updates, and through functions such as log gamma, whose derivatives are other functions.
+//! Gradients along all paths through a loop (products of matrices, weights, traces, trip counts, random state), through
+//! scattered updates, and through log gamma, whose derivatives are polygamma functions.
 
 use funcify::ops::ScatterMode;
 use funcify::prelude::*;
@@ -172,7 +172,7 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([0f32, 4., 0.])),
             ("out_1_1", row([0f32, 2., 0.])),
         ]),
-        // The derivatives of log gamma are the polygamma functions, here at 1 and at 1/2.
+        // The derivatives of log gamma are the polygamma functions. This case evaluates them at 1 and at 1/2.
         case_on("gradients_of_log_gamma", [("x: f32[2]", row([1f32, 0.5])), ("v: f32[2]", row([2f32, 0.]))])
             .runs(|[x, v]| {
                 let value = |x: Value| x.lgamma().sum(0);

@@ -1,5 +1,5 @@
-//! Casts of numbers very close to the midpoint between two values of a 16-bit float type. Code that rounds twice or
-//! drops bits first turns such a number into the midpoint, and then rounds the midpoint to the wrong value.
+//! Casts of numbers very close to the midpoint between two values of a 16-bit float type. Code that rounds twice, or
+//! drops bits, turns such a number into the midpoint, and then rounds the midpoint to the wrong value.
 
 use super::*;
 

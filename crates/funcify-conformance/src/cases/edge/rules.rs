@@ -90,8 +90,8 @@ pub(super) fn cases() -> Cases {
                 .map(|(name, value)| (name, scalar(value))),
             ),
         // The body of a loop calls a function with a rule, and the loop is differentiated in forward and reverse mode.
-        // The function doubles its argument, but its rule uses 3 as the derivative. The value is ((2 * 1 + 1) * 2 + 2)
-        // * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
+        // The function doubles its argument, but its rule uses 3 as the derivative. The value is
+        // ((2 * 1 + 1) * 2 + 2) * 2 + 3. The tangent is ((3 + 1) * 3 + 2) * 3 + 3.
         case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);

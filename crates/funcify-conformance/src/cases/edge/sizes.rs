@@ -155,7 +155,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2., 3., 4., 5.]), row([6f32, 7.])])
         .gives([("n", scalar(32i64)), ("x", row([-1f32, -2., -3., -4., -5.])), ("y", row([6f32, 7.]))]),
-        // Coefficients at the ends of the 64-bit range are valid. With T = 1, two of them cancel in the first size.
+        // Coefficients at the ends of the 64-bit range are valid. With T = 1, the two terms of the first size cancel.
         text(
             "largest_numbers",
             "fn @f(%x: f32[T]) {

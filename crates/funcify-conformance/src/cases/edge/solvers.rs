@@ -223,8 +223,8 @@ fn power_iteration(g: &Builder) -> Value {
     while_loop(init, |(_, _, change)| change.gt(0.02), step).1
 }
 
-/// Integrates a differential equation to time 1 with Heun's method. The step size grows or shrinks with the estimated
-/// error.
+/// Integrates a differential equation to time 1 with Heun's method. The step size grows if the estimated error is
+/// small, and shrinks otherwise.
 fn adaptive_ode(g: &Builder) -> Value {
     let rate = g.input("rate", "f32[]");
     let slope = |t: Value, y: Value| rate * y + t;

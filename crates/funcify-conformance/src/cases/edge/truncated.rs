@@ -23,8 +23,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
         .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
-        // Runs five steps of p = p/2 + a^2, and differentiates the last two. The gradient with respect to `a` is 2 a in
-        // the last step, and a in the step before it.
+        // Runs five steps of p = p/2 + a^2, and differentiates the last two. The gradient with respect to `a` is 2 a
+        // for the last step, and a for the step before it.
         case("truncated_to_two_of_five_steps", |g| {
             let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
             let options = ScanOptions::new().truncate(2);

@@ -139,9 +139,9 @@ fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>
     }
 }
 
-/// Builds a case with a loop that runs three of five steps. The loop has ys, states with one and with two initial rows,
-/// a full buffer, and a carry. A forward loop runs steps 0, 1, 2. A reverse loop runs steps 4, 3, 2, and its initial
-/// rows follow the rows that it writes.
+/// Builds a case with a loop that runs three of five steps. The loop has ys, a state with one initial row, a state with
+/// two, a full buffer, and a carry. A forward loop runs steps 0, 1, 2. A reverse loop runs steps 4, 3, 2, and its
+/// initial rows follow the rows that it writes.
 fn every_kind_of_buffer(down: bool) -> OneCase {
     let (order, before, two_before, written) =
         if down { (", order=down", "t+1", "t+2", "t") } else { ("", "t-1", "t-2", "t+1") };
@@ -198,8 +198,8 @@ fn every_kind_of_buffer(down: bool) -> OneCase {
 }
 
 /// Builds a case that returns the last `last` rows of a state's trace, including the initial row. The call must fail if
-/// the trace has fewer rows. The forward loop exits when a sum exceeds 5, after 3 steps. The reverse loop exits when a
-/// sum exceeds 6, after 2 steps.
+/// the trace has fewer than `last` rows. The forward loop exits when a sum exceeds 5, after 3 steps. The reverse loop
+/// exits when a sum exceeds 6, after 2 steps.
 fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase {
     let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let program = format!(

@@ -102,14 +102,14 @@ fn running() -> Cases {
     ])
 }
 
-/// Builds the cases for maxima and minima of zeros. Maximum and minimum treat -0 as less than 0. Comparisons and
+/// Builds the cases for maxima and minima of zeros. `maximum` and `minimum` treat -0 as less than 0. Comparisons and
 /// `argmax` treat the two zeros as equal.
 fn extremes_of_zeros() -> Cases {
     // Test reductions only on f64, because reductions on Burn's `wgpu` device, which has no f64, do not order -0 before
     // 0.
     const HOST: [DType; 1] = [DType::F64];
     let pair = |d| [floats(d, [-0., 0., -0., 0.]), floats(d, [0., -0., -0., 0.])];
-    // A tensor that does not fit in a SIMD register. All of them are zeros of the same sign, except for one near the
+    // A tensor that does not fit in a SIMD register. Its elements are zeros of the same sign, except for one near the
     // end, which has the other sign.
     let lone = |d, zero: f64| [HostTensor::from_fn(d, &[37], |i| Scalar::Float(if i[0] == 35 { -zero } else { zero }))];
     let turns = |d| [floats(d, [-0., 0., -0.])];

@@ -22,8 +22,8 @@ pub(super) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// Functions of floats that are not tested on the additional operands near integers, because they have no special
-/// points there.
+/// Functions of floats that are not tested on the additional operands near integers, because these functions have no
+/// special points there.
 const PLAIN: [Unary; 11] = {
     use Unary::*;
     [Exp, Expm1, Log, Log1p, Tanh, Sigmoid, Sin, Cos, Sqrt, Rsqrt, Recip]

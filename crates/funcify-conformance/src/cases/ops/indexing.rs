@@ -38,7 +38,7 @@ fn parts() -> Vec<(usize, &'static [usize], usize)> {
     rows
 }
 
-/// Returns all combinations of a start index and its integer type.
+/// Returns all combinations of an integer type and a start index.
 fn starts() -> impl Iterator<Item = (DType, i64)> {
     let numbers = [0, 1, 2, 9, -1, i64::MIN, i64::MAX];
     INTEGERS.into_iter().flat_map(move |dtype| numbers.map(|number| (dtype, number)))

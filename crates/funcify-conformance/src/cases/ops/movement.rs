@@ -10,8 +10,8 @@ pub(super) fn cases() -> Cases {
         .concat())
 }
 
-/// Builds a case for each dtype from ops and the shapes of their operands. The ops accept all dtypes, because they only
-/// move elements.
+/// Builds a case for each dtype. The cases apply each op in `rows` to an operand of the given shape. The ops accept all
+/// dtypes, because they only move elements.
 fn moves<'a>(name: &str, rows: impl IntoIterator<Item = (Op, &'a [usize])>) -> Cases {
     let rows: Vec<(Op, &[usize])> = rows.into_iter().collect();
     on_dtypes(name, &DType::ALL, 0.0, |dtype| {

@@ -41,7 +41,8 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { seen, flags, ys }
     }),
-    // The carry consists of a decaying maximum, its position, and a flag for whether a maximum was found.
+    // The carry consists of a decaying maximum, its position, and a flag that is `true` once any row has exceeded the
+    // maximum.
     &program(&["mixed_carry"], ["best0", "xs"], |[best0, xs]| {
         let start = (best0, constant(-1i64), constant(false));
         let ((best, at, any), trace) = scan(start, (iota(7, DType::I64), xs), |(best, at, any), (t, x)| {

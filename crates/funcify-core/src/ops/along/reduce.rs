@@ -249,8 +249,8 @@ impl Reduce {
     }
 
     /// Computes, for each element, the product of all other elements that are reduced to the same result. Multiplies
-    /// the cumulative products before and after the element instead of dividing by the element, so derivatives of every
-    /// order are correct at zeros.
+    /// the cumulative products before and after the element instead of dividing the total product by the element, so
+    /// derivatives of every order are correct at zeros.
     fn products_of_others(&self, x: Value) -> Value {
         let shape = x.shape();
         let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));

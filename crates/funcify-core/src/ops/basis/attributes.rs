@@ -202,7 +202,7 @@ pub trait OpText {
     fn text_attributes(&self) -> Attributes;
 }
 
-/// A type of op fields that the text form prints as attributes.
+/// A field type that the text form can print as an attribute.
 pub(in crate::ops) trait AttributeField: Sized {
     /// Removes the attribute called `key` and converts it to a value of the field's type. On failure, returns a
     /// description of the expected attribute.

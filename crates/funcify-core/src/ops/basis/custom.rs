@@ -27,10 +27,11 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Returns the attributes in the order in which the text form prints them.
     fn attributes(&self) -> Attributes;
 
-    /// Applies the batching rule: adds ops to the open graph that compute this op for `size` lanes at once, and returns
-    /// their results. The rule adds ops through [`apply`](crate::apply) and the methods of [`Value`]. At least one
-    /// operand has lanes. The rule of an elementwise op can call [`batch_elementwise`](crate::ops::batch_elementwise).
-    /// [`OpRules`] describes the guarantees that hold for every rule.
+    /// Applies the batching rule: adds to the open graph the ops that compute this op for `size` lanes at once, and
+    /// returns their results. The rule adds ops through [`apply`](crate::apply) and the methods of [`Value`]. At least
+    /// one operand has lanes. The rule of an elementwise op can call
+    /// [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the guarantees that hold for every
+    /// rule.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// Applies the forward-mode rule: adds the op and the tangents of its results to the open graph, like
@@ -40,7 +41,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Applies the reverse-mode rule: adds ops to the open graph that compute the cotangents of the operands, like
+    /// Applies the reverse-mode rule: adds to the open graph the ops that compute the cotangents of the operands, like
     /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse-mode rule. A program that
     /// needs the missing rule is rejected.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {

@@ -25,7 +25,7 @@ op_text!("threefry" => Threefry { shape, words });
 /// The output of the op for each block of two random words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Words {
-    /// One word: the exclusive or of the two words.
+    /// One word: the bitwise exclusive or of the two words.
     Mixed,
     /// Both words, along a new last axis.
     Both,

@@ -107,7 +107,7 @@ fn shift_amount(amount: i64, bits: u32) -> Option<u32> {
     u32::try_from(amount).ok().filter(|amount| *amount < bits)
 }
 
-/// Zero-extends an element of `bits` bits, which is stored sign-extended.
+/// Zero-extends an element of `bits` bits. Elements are stored sign-extended.
 fn unsigned(value: i64, bits: u32) -> u64 {
     (value as u64) & (u64::MAX >> (u64::BITS - bits))
 }

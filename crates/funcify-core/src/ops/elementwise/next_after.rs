@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use crate::derivative::{no_derivative, primals};
 use crate::ops::rules::*;
 
-/// For each element of the left operand, the adjacent float in the direction of the right operand. If both operands are
+/// The float adjacent to each element of the left operand, in the direction of the right operand. If both operands are
 /// equal, the result is the right operand (-0 for the operands 0 and -0). If either is NaN, the result is NaN. The
 /// floats adjacent to zero are the subnormal numbers of smallest magnitude, and the infinities are adjacent to the
 /// finite numbers of largest magnitude. As in JAX, the op has no derivative.
@@ -68,7 +68,8 @@ pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     }
 }
 
-/// Returns the bits of the float just above or just below the float with the given bits, which must not be NaN.
+/// Returns the bits of the float just above the float with the given bits if `upward` is set, and of the float just
+/// below it otherwise. The given float must not be NaN.
 fn neighbour(bits: u64, width: u32, upward: bool) -> u64 {
     let sign = 1 << (width - 1);
     match bits & !sign {

@@ -113,8 +113,8 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Max => derivative_of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
         Binary::Min => derivative_of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
-            // At x = 0 and y >= 1, the derivative of this product with respect to `y` is 0 or infinite, so apply
-            // `stop_gradient` to `y`. The selections with `is_one` avoid `0 * 0^-1` at (0, 0).
+            // At x = 0 and y >= 1, treat `y` as a constant, because the derivative of this product with respect to `y`
+            // is 0 or infinite there. The selections with `is_one` avoid `0 * 0^-1` at (0, 0).
             let is_zero = x.eq(0.0);
             let is_one = is_zero & y.eq(0.0);
             let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);

@@ -1,7 +1,7 @@
 //! `polygamma`: the elementwise derivatives of `digamma`, up to order [`POLYGAMMA_ORDERS`].
 //!
-//! The op corresponds to JAX's `polygamma(n, x)`, except that the order is an attribute. Its derivative is the same op
-//! with the next order. The op computes in f64 and rounds the result once.
+//! The op corresponds to JAX's `polygamma(n, x)`, except that the order is an attribute. Its derivative is the same op,
+//! with the order increased by 1. The op computes in f64 and rounds the result once.
 
 use crate::ops::rules::*;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};

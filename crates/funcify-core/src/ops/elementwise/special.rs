@@ -63,7 +63,8 @@ macro_rules! extrema_of_floats {
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
                 // If both operands are zeros, `larger` is `other`, and the result must be -0 only if both operands are
-                // -0. The mask clears the sign bit unless `self` has it set. In all other cases, it has no effect.
+                // -0. The mask clears the sign bit unless `self` has it set. In all other cases, the mask has no
+                // effect.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
@@ -133,8 +134,8 @@ pub fn erf_inv(x: f64) -> f64 {
 /// Computes the derivative of [`lgamma`]. The result is NaN at zero, the negative integers and -inf, as in XLA.
 ///
 /// Uses the reflection formula below -1, and the recurrence to reach [1, 2], where a rational approximation (from
-/// Boost, by J. Maddock) is exact at the root. Above 10, uses the asymptotic series (Abramowitz and Stegun, 6.3.7,
-/// 6.3.5 and 6.3.18).
+/// Boost, by J. Maddock) is exact at the root of digamma. Above 10, uses the asymptotic series (Abramowitz and Stegun,
+/// 6.3.7, 6.3.5 and 6.3.18).
 pub fn digamma(x: f64) -> f64 {
     if x <= 0.0 && x == x.floor() {
         return f64::NAN;
@@ -184,7 +185,7 @@ pub fn polygamma(order: usize, x: f64) -> f64 {
     if x > 0.0 {
         return if is_odd { zeta_sum(order, x) } else { -zeta_sum(order, x) };
     }
-    // For order n, the first term of the reflection formula, (-1)^n psi(n, 1 - x), is -zeta_sum.
+    // For order n, the first term of the reflection formula, (-1)^n psi(n, 1 - x), is `-zeta_sum(n, 1 - x)`.
     -zeta_sum(order, 1.0 - x) - std::f64::consts::PI * derivative_of_cotangent(order, x)
 }
 
@@ -364,7 +365,7 @@ mod tests {
         }
     }
 
-    /// Checks the extrema of all pairs of a few numbers, including zeros of both signs and NaN.
+    /// Checks [`maximum`] and [`minimum`] for all pairs of a few numbers, including zeros of both signs and NaN.
     #[test]
     fn zeros_have_an_order_in_extremes() {
         let numbers = [f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, f64::INFINITY];
@@ -383,7 +384,7 @@ mod tests {
         assert_eq!((3i64.larger(-4), 3u8.smaller(4), i32::MIN.larger(i32::MAX)), (3, 3, i32::MAX));
     }
 
-    /// Checks that [`Extrema`] agrees with [`maximum`] and [`minimum`] in each float type.
+    /// Checks that the methods of [`Extrema`] agree with [`maximum`] and [`minimum`] for each float type.
     fn same_as_kernels(x: f64, y: f64) {
         let same = |larger: f64, smaller: f64| {
             for (found, expected) in [(larger, maximum(x, y)), (smaller, minimum(x, y))] {
@@ -400,8 +401,8 @@ mod tests {
         same(a.larger(b).into(), a.smaller(b).into());
     }
 
-    /// The expected values were computed with mpmath to 60 digits. Subnormal results have fewer significant digits, so
-    /// their tolerance is larger.
+    /// Checks [`sigmoid`] against values that were computed with mpmath to 60 digits. Subnormal results have fewer
+    /// significant digits, so their tolerance is larger.
     #[test]
     fn sigmoids_of_all_sizes() {
         let values = [

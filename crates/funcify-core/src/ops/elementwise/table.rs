@@ -1,8 +1,8 @@
 //! Macros for the tables of elementwise ops. They define an enum with a variant for each row, a key type for each row,
 //! and methods on values.
 
-/// Defines an enum with a variant for each row, the list of the rows' names, and a key type for each row, under which
-/// backends register lowering rules.
+/// Defines an enum with a variant for each row, the list of the rows' names, and a key type for each row. Backends
+/// register their lowering rules by key type.
 macro_rules! op_table {
     ($(#[$about:meta])* $table:ident, $names:ident, $of:ident: $($name:expr => $op:ident, $doc:literal;)*) => {
         $(#[$about])*

@@ -80,7 +80,8 @@ pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: 
     Ok(())
 }
 
-/// Clamps the start at run time, or returns an error if a slice of `part` elements is larger than the axis.
+/// Clamps `start` so that a slice of `part` elements fits in an axis of `axis` elements. Returns an error if the slice
+/// is larger than the axis.
 pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: usize) -> Result<usize> {
     let last = axis.checked_sub(part).ok_or_else(|| {
         at.mismatch("the part", format!("0 to {axis} elements"), part, "call with sizes for which the part fits")

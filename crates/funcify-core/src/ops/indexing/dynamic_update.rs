@@ -6,8 +6,8 @@ use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clampe
 use crate::ops::rules::*;
 use crate::value::{self, iota};
 
-/// The op `dynamic_update(x, part, start)`, which writes `part` into a copy of `x`. `part` has the type of `x`, except
-/// for the size of `axis`.
+/// The op `dynamic_update(x, part, start)`, which writes `part` into a copy of `x`, starting at the index `start` along
+/// `axis`. `part` has the type of `x`, except for the size of `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicUpdate {
     /// The axis along which the slice is replaced.

@@ -61,7 +61,8 @@ impl OpRules for Take {
             (false, true) => Ok(vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))]),
             (true, true) => {
                 // Gather from a tensor of shape [size, n, rest] with indices of shape [size, count, 1], and then move
-                // the axes of the indices to the position of `axis`.
+                // the axes of the indices to the position of `axis`. Here, `size` is the number of lanes, and `n` is
+                // the size of `axis`.
                 let (x, indices) = (x.value.move_axis(axis + 1, 1).checked()?, indices.value);
                 let (of_x, of_indices) = (x.shape(), indices.shape());
                 let (rest, count) = (Shape::new(&of_x.dims()[2..]), Shape::new(&of_indices.dims()[1..]));
@@ -84,7 +85,7 @@ impl OpRules for Take {
         let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let [x, indices] = [context.operands[0], context.operands[1]];
         let (shape, count) = (x.shape(), indices.shape().elements());
-        // `scatter` expects one index per element, so the indices are aligned with `axis` and broadcast.
+        // `scatter` expects one index per update, so align the indices with `axis` and broadcast them.
         let flat = shape.with_dim(self.axis, count.clone());
         let mut aligned = vec![Dim::from(1); shape.rank()];
         aligned[self.axis] = count;

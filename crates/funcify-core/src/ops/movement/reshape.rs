@@ -19,8 +19,8 @@ impl Reshape {
     }
 }
 
-/// Returns the axis of `to` that corresponds to `axis` of `from`, or `None` if there is none. Corresponding axes have
-/// the same size, and the axes before them hold the same number of elements.
+/// Returns the axis of `to` that corresponds to `axis` of `from`, or `None` if no axis corresponds to it. Corresponding
+/// axes have the same size, and the axes before them hold the same number of elements.
 fn same_axis(from: &Shape, to: &Shape, axis: usize) -> Option<usize> {
     let elements = |dims: &[Dim]| dims.iter().fold(Dim::from(1), |product, dim| product * dim);
     let before = elements(&from.dims()[..axis]);

@@ -76,7 +76,7 @@ impl OpRules for MatMul {
         if right.mapped || left.lane_rank() > 2 {
             return batch_elementwise(*self, size, operands);
         }
-        // Turn the lanes into rows, so that one product covers all lanes.
+        // Merge the lanes into the rows of the left operand, so that one product covers all lanes.
         let (rows, inner) = (left.value.dim(1), left.value.dim(2));
         let tall = left.value.reshape([size.clone() * &rows, inner]);
         let product = tall.matmul(right.value);

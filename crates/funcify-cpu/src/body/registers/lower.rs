@@ -159,7 +159,7 @@ impl Slicer<'_> {
     }
 }
 
-/// A builder of register code. Its methods return `None` for instructions that register code does not support, and if
+/// A builder of register code. Its methods return `None` for instructions that register code does not support, or if
 /// there are not enough registers.
 struct Lowering<'r, T> {
     slicer: Slicer<'r>,
@@ -243,9 +243,9 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.code.ops.push(RegisterOp { verb, to, from });
     }
 
-    /// Emits an op that writes the result of a verb to a piece. If the piece moves, it is stored to memory, and all
-    /// other loaded pieces of its region become stale. If the piece's register held another loaded piece, that piece
-    /// becomes stale too (order-c4 of the planner). Stale pieces are loaded again when they are read.
+    /// Emits an op that applies a verb and writes the result to a piece. If the piece moves, the result is also stored
+    /// to memory, and all other loaded pieces of the region become stale. If the piece's register held another loaded
+    /// piece, that piece becomes stale too (order-c4 of the planner). Stale pieces are loaded again when they are read.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;
         let register = match self.resident.get(&to) {

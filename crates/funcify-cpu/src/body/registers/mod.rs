@@ -12,11 +12,12 @@
 //!
 //! A loop with a condition ends in the middle of an iteration, as soon as the condition is false.
 //!
-//! Code that is expected to run long enough is translated to machine code (`routine.rs`), which also supports products
-//! of one row with matrices.
+//! If the expected running time justifies it, register code is translated to machine code (`routine.rs`). Only machine
+//! code supports products of one row with matrices.
 //!
 //! **Invariant:** the code computes exactly the same elements as the instructions, except for folds over more than one
-//! vector of lanes. It folds each vector in order, and then combines the results in order.
+//! vector of lanes. In these folds, the code first combines the lanes of each vector in order, and then the results of
+//! the vectors in order.
 
 mod chain;
 mod lower;
@@ -165,7 +166,7 @@ pub(crate) enum Verb {
     UnaryLast(Unary),
 }
 
-/// A run of adjacent elements of a region, whose address may change between iterations.
+/// Adjacent elements of a region. Their address may change between iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Piece {
     pub(crate) region: usize,

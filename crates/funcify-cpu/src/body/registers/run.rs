@@ -205,7 +205,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
 #[repr(align(64))]
 struct File<R>([R; REGISTERS]);
 
-/// The iterations of a loop, which run in a function that is compiled for the instruction set `S`.
+/// Register code to interpret in a function that is compiled for the instruction set `S`.
 struct Loop<'c, 'a, T, S, M, R> {
     simd: S,
     code: &'c RegisterCode<T>,

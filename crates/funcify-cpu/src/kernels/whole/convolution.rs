@@ -2,8 +2,9 @@
 //!
 //! Each group of channels has a patch matrix, with a column for each combination of a batch index and a window
 //! position. The column holds the operand elements that the window overlaps at that position. A patch matrix is never
-//! stored as a whole: each block is packed in the order in which `product` reads it, and then multiplied. Padding zeros
-//! are packed too, because 0 times an infinite kernel element must be NaN.
+//! stored as a whole. It is divided into blocks, and each block is packed in the order in which `product` reads it, and
+//! then multiplied by the kernel matrix. Padding zeros are packed too, because 0 times an infinite kernel element must
+//! be NaN.
 
 use funcify_core::ops::Conv;
 
@@ -18,7 +19,7 @@ const BLOCK_ROWS: usize = 256;
 const BLOCK_PANELS: usize = 4;
 
 /// The maximum number of multiplications for which a convolution is computed in f64 even if the plan's float type is
-/// f32. Such a small convolution takes only a few microseconds either way, and f64 makes it as accurate as the
+/// f32. A convolution of this size takes only a few microseconds in either type, and f64 makes it as accurate as in the
 /// reference evaluator.
 const MAX_WIDE_TERMS: f64 = 65536.0;
 
@@ -156,7 +157,7 @@ impl Convolution {
         }
     }
 
-    /// Packs rows of a block of the patch matrix.
+    /// Packs the given rows of a block of the patch matrix.
     fn pack<T: Float>(&self, packed: &mut [T], x: &[T], block: Block, rows: std::ops::Range<usize>, width: usize) {
         let [ys, xs] = &self.axes;
         let window = ys.taps.len() * xs.taps.len();
@@ -308,8 +309,8 @@ fn copy_taps<'t, T: Float>(to: impl Iterator<Item = &'t mut [T]>, taps: &[Tap], 
     }
 }
 
-/// Like [`copy_taps`], but for exactly `N` columns. This is the common case in the gradient of a kernel: such a
-/// convolution has many taps, but its result is only as wide as the kernel.
+/// Like [`copy_taps`], but for exactly `N` columns. This is the common case in the convolution that computes the
+/// gradient of a kernel: it has many taps, but its result is only as wide as the kernel.
 fn copy_few<'t, T: Float, const N: usize>(
     to: impl Iterator<Item = &'t mut [T]>,
     taps: &[Tap],

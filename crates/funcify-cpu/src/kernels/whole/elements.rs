@@ -69,7 +69,7 @@ impl Neighbor {
     }
 }
 
-/// A kernel that computes the derivative of order `order` of the digamma function.
+/// A kernel that computes the `order`-th derivative of the digamma function.
 #[derive(Clone, Debug)]
 pub(crate) struct Polygamma {
     pub(super) order: usize,

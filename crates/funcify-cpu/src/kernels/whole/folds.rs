@@ -1,6 +1,6 @@
 //! Kernels for running folds along one axis, and for folds over any set of axes.
 //!
-//! Floats are combined in f64, one after the other, and each result is rounded once. Integers wrap around.
+//! Floats are combined in f64, one after another, and each result is rounded once. Integers wrap around.
 
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Reduce, ReduceKind};

@@ -49,8 +49,8 @@ pub(crate) enum WholeKernel {
 }
 
 impl WholeKernel {
-    /// Returns the kernel that computes an op, or `None` if no kernel supports it. All sizes in the types must be
-    /// known. `float` is the plan's float type.
+    /// Returns the kernel that computes an op, or `None` if no kernel supports it, or if a size in the types is
+    /// unknown. `float` is the plan's float type.
     pub(crate) fn of(
         op: &Op,
         inputs: &[TensorType],
@@ -112,7 +112,8 @@ impl WholeKernel {
     }
 
     /// Computes the result with index `result`. `from` holds the operands followed by all results, with an empty slice
-    /// for the result being computed. Callers compute the last result first, because a kernel may read later results.
+    /// for the result being computed. Callers compute the results in reverse order, because a kernel may read later
+    /// results.
     pub(crate) fn run<T: MathTable, S: Simd>(&self, simd: S, result: usize, to: &mut [u8], from: &[&[u8]]) {
         match self {
             WholeKernel::Sort(kernel) => kernel.run(result, to, from),

@@ -92,7 +92,8 @@ impl Packed for u128 {
 /// The minimum length of a line for which a radix sort is faster than a comparison sort.
 const MIN_SIZE_FOR_DIGITS: usize = 512;
 
-/// Sorts packed integers, whose positions must be in ascending order. `spare` is scratch memory of the same length.
+/// Sorts packed integers. The positions in them must be in ascending order before the call. `spare` is scratch memory
+/// of the same length.
 fn sort<P: Packed>(line: &mut [P], spare: &mut [P]) {
     if line.len() < MIN_SIZE_FOR_DIGITS {
         return line.sort_unstable();

@@ -13,7 +13,7 @@ pub(crate) struct RandomBits {
     pub(super) words: Words,
 }
 
-/// The number of blocks that are computed at once, a multiple of the lane count of every vector type.
+/// The number of blocks that are computed at once. It is a multiple of the lane count of every vector type.
 const BLOCKS: usize = 32;
 
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];

@@ -88,7 +88,7 @@ impl WithSimd for Run<'_> {
     }
 }
 
-/// Runs an op with its kernel and in the reference evaluator. Returns the results of both for each combination of a
+/// Runs an op with its kernel and with the reference evaluator. Returns the results of both for each combination of a
 /// float type and an instruction set, or `None` if the reference evaluator fails.
 fn results(op: &Op, inputs: &[HostTensor]) -> Option<Vec<[Vec<HostTensor>; 2]>> {
     let at = || Place::new(op.name(), Site::Unknown);
@@ -154,8 +154,9 @@ fn check(op: impl Into<Op>, inputs: &[HostTensor]) -> bool {
     true
 }
 
-/// Calls `case` `count` times, each time with a generator that has a different seed. Asserts that more than half of the
-/// calls return `true`, which means that the case was checked.
+/// Calls `case` `count` times, each time with a generator that has a different seed. `case` returns `false` if the
+/// reference evaluator fails, so that there is nothing to compare. Asserts that more than half of the calls return
+/// `true`.
 fn cases(count: u64, mut case: impl FnMut(&mut Random) -> bool) {
     let checked = (0..count).filter(|seed| case(&mut Random(seed * 77 + 1))).count() as u64;
     assert!(checked * 2 > count, "only {checked} of {count} cases were checked");

@@ -1,4 +1,4 @@
-//! Finds the contiguous axes of an instruction, merges axes, and determines their order in memory.
+//! Merges the axes of an instruction, selects axes for its rows and lanes, and determines the memory order of axes.
 
 use super::*;
 
@@ -42,8 +42,8 @@ pub(super) fn across(stride: isize) -> Across {
     if stride == 0 { Across::Element } else { Across::Lanes }
 }
 
-/// Returns the axes of views of the same shape, omitting axes of size 1 and merging axes that are contiguous in all
-/// views.
+/// Returns the axes of views of the same shape. Omits axes of size 1, and merges adjacent axes if a single stride
+/// describes both of them in every view.
 pub(super) fn merge_axes(views: &[&View]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for (index, size) in views[0].shape.iter().copied().enumerate().filter(|(_, size)| *size != 1) {

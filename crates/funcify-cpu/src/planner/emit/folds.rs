@@ -27,8 +27,8 @@ impl Emitter {
             let laid = self.copy_in_layout_of(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);
         }
-        // Compute the result in the layout of the operand and then transpose it, because it has fewer elements than the
-        // operand.
+        // Compute the result in the layout of the operand, and then transpose the result, because the result has fewer
+        // elements than the operand.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {

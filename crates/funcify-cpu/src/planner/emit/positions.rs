@@ -27,7 +27,8 @@ impl Emitter {
         self.at_position(&Op::Scatter { count, step, fold }, views, (count, views[0]))
     }
 
-    /// Emits an op that accesses the tensor `of` at one of `count` positions, which an index selects.
+    /// Emits an op that accesses the tensor `of` at positions that an index operand selects. `count` is the number of
+    /// positions.
     fn at_position(&mut self, op: &Op, views: [&View; 3], (count, of): (usize, &View)) -> Result<()> {
         if views[0].is_empty() {
             return Ok(());

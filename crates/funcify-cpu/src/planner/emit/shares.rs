@@ -4,8 +4,8 @@
 use super::*;
 
 impl Emitter {
-    /// Returns a register for partial sums, which start from the initial value in the first part, and from 0 in all
-    /// other parts.
+    /// Returns a register for partial sums. The first part's sum starts from the value `initial`, and all other sums
+    /// start from 0.
     pub(in super::super) fn initial_share(&mut self, initial: &View, ty: Type) -> View {
         let (memory, region) = self.registers_of(ty, true);
         let register = memory.reserve(initial.len(), true);
@@ -15,8 +15,8 @@ impl Emitter {
         view
     }
 
-    /// Schedules an instruction that runs after the parts, adds up the partial sums in `share` over all parts, and
-    /// writes the total to `to`. Does nothing if `to` is empty.
+    /// Schedules an instruction that adds up the partial sums in `share` after the parts have run, and writes the total
+    /// to `to`. Does nothing if `to` is empty.
     pub(in super::super) fn sum_shares(&mut self, to: &View, share: &View) {
         if !to.is_empty() {
             self.sums.push((to.clone(), share.clone()));
@@ -30,7 +30,7 @@ impl Emitter {
     }
 
     /// Emits instructions that initialise the partial sums before the parts run. Returns the nodes that add up the
-    /// partial sums after the parts have run. The registers of the parts are adjacent in memory.
+    /// partial sums after the parts have run. Both rely on the scratch memories of the parts being adjacent.
     pub(super) fn emit_share_sums(&mut self, parts: usize) -> Result<Vec<Node>> {
         for (register, initial) in std::mem::take(&mut self.initial_shares) {
             if initial.level > 0 {

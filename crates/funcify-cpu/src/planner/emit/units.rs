@@ -27,7 +27,7 @@ impl Emitter {
         (0..view.shape.len()).filter(moves).all(|axis| self.stays_in_unit(view, view.strides[axis]))
     }
 
-    /// Returns `true` if the stride, in elements, is smaller than a unit of the view, or if the view's region is not
+    /// Returns `true` if the stride, in elements, is smaller than a unit of the view's region, or if this region is not
     /// split into columns.
     fn stays_in_unit(&self, view: &View, stride: isize) -> bool {
         self.unit(view).is_none_or(|unit| stride.unsigned_abs() < unit)

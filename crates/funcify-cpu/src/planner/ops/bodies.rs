@@ -3,8 +3,8 @@
 //!
 //! A *pending* value belongs to an open body. An elementwise op on pending values is added to their body if the op and
 //! the body have the same shape and level; two bodies are joined if necessary. When a pending value is needed in
-//! memory, its body is closed: the plan gets a node that computes the values of the body, and stores those that are
-//! still read.
+//! memory, its body is closed: the plan gets a node that computes the values of the body, and stores those that later
+//! nodes read.
 //!
 //! A pending value occupies the memory of the tensors that it depends on, so nothing overwrites that memory until the
 //! value is computed.
@@ -19,10 +19,10 @@ use super::*;
 
 /// The maximum number of ops in a body.
 const MAX_OPS: usize = 1024;
-/// The maximum number of elements per result of a fold for which the folded value is laid out with the folded axes
-/// outermost.
+/// The maximum number of elements that a fold combines into each result, if its operand is to be laid out with the
+/// folded axes outermost.
 const MAX_FOLDED: usize = 64;
-/// The minimum number of results of a fold for which the folded value is laid out with the folded axes outermost.
+/// The minimum number of results of a fold, if its operand is to be laid out with the folded axes outermost.
 const MIN_LEFT: usize = 64;
 
 /// A value of an open body.
@@ -30,7 +30,7 @@ const MIN_LEFT: usize = 64;
 pub(super) struct Pending {
     /// The index of the body in [`Scope::bodies`].
     pub(super) body: usize,
-    /// The value within the body. Its type is `type_in_body` of the graph value's dtype.
+    /// The value within the body. Its type is the one that [`type_in_body`] returns for the dtype of the graph's value.
     at: BodyValue,
     /// The tensors from which the value is computed.
     pub(super) views: Vec<View>,
@@ -95,7 +95,8 @@ impl Scope<'_, '_> {
         let dtypes: Vec<DType> = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).collect();
         let dtype = self.graph.ty(value).dtype;
         let rounding = self.planner.rounding(dtype);
-        // Rounding an integer to the plan's float type and then to a narrower type may differ from rounding it once.
+        // Rounding an integer twice, to the plan's float type and then to a narrower type, may give a different result
+        // than rounding it once.
         if matches!(op, Elementwise::Cast(_)) && dtypes[0].is_int() && rounding.is_some() {
             return Ok(None);
         }
@@ -126,8 +127,8 @@ impl Scope<'_, '_> {
         Ok(Some(Pending { body: index, at, views }))
     }
 
-    /// Returns the operands of an elementwise op whose result has the shape `shape`. If the op cannot be added to the
-    /// body of a pending operand, closes that body.
+    /// Returns the operands of an elementwise op, given the shape of its result. If the op cannot be added to the body
+    /// of a pending operand, closes that body first.
     fn body_operands(&mut self, node: &Node, shape: &[usize]) -> Result<Vec<Operand>> {
         loop {
             let mut operands = Vec::with_capacity(node.inputs.len());
@@ -184,7 +185,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns an operand as a value of the body `index`. The value has the type `type_in_body` of the operand's dtype.
+    /// Returns an operand as a value of the body `index`. The value has the type that [`type_in_body`] returns for the
+    /// operand's dtype.
     fn operand_value(&mut self, index: usize, input: ValueId, operand: &Operand) -> BodyValue {
         let ty = type_in_body(self.graph.ty(input).dtype);
         let open = &mut self.bodies[index];
@@ -246,7 +248,8 @@ impl Scope<'_, '_> {
                 live.push((*member, pending.at));
             }
         }
-        // Clear the values first, so that the body may overwrite memory that nothing else reads.
+        // Clear the values first. Otherwise, they would occupy the memory that the body reads, and the body could not
+        // overwrite it.
         live.iter().for_each(|(member, _)| self.set(*member, None));
         let stores: Vec<(BodyValue, Type)> =
             live.iter().map(|(member, at)| (*at, self.planner.representation(self.graph, *member))).collect();
@@ -272,7 +275,8 @@ impl Scope<'_, '_> {
     }
 
     /// Returns an order of a value's axes with the folded axes outermost, so that the fold combines long rows. Returns
-    /// `None` unless the current node folds the value along short innermost axes and is its only remaining reader.
+    /// `None` unless the current node folds the value along short innermost axes, and no other node still reads the
+    /// value.
     fn order_of_fold(&self, value: ValueId, shape: &[usize]) -> Option<Vec<usize>> {
         let node = self.order.current()?;
         let OpClass::Along(Along::Reduce(reduce)) = node.op.class() else { return None };

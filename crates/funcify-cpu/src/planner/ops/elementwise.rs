@@ -9,7 +9,7 @@ impl Scope<'_, '_> {
     pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value> {
         let input = node.inputs[0];
         let dtype = self.graph.ty(value).dtype;
-        // The kernel `Not` works only on masks. For an integer, `not` is all ones minus the integer.
+        // The kernel `Not` works only on masks. For an integer, `not` equals all ones minus the integer.
         if let (ops::Unary::Not, true, Some(ones)) = (op, dtype.is_int(), all_ones(dtype)) {
             let x = self.tensor(input)?;
             let ones = self.planner.emitter.number(ones as f64)?.broadcast(&x.shape);
@@ -78,7 +78,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.emit_elementwise(Op::Binary(kernel), &operands, value)?))
     }
 
-    /// Rounds the result of an op to its type, if that type is narrower than the plan's element type.
+    /// Rounds the result of an op to the type of `value`, if that type is narrower than the plan's element type.
     pub(super) fn round_result(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
         // Partial sums are rounded only after they have been added up, when the output is written.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
@@ -87,7 +87,7 @@ impl Scope<'_, '_> {
         self.planner.emitter.fired.note(Transformation::Rounded);
         self.set(value, Some(result));
         let view = self.tensor(value)?;
-        // The result of a cast is not rounded in place, because it may be the view of the cast's operand.
+        // The result of a cast is not rounded in place, because the cast may have returned the view of its operand.
         if let GraphOp::Cast(_) = node.op {
             return Ok(Value::Tensor(self.emit_elementwise(Op::Unary(rounding), &[view], value)?));
         }

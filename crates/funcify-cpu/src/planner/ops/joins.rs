@@ -46,8 +46,8 @@ impl Joins {
 }
 
 impl Scope<'_, '_> {
-    /// Sets the destination of a value to its position in a concatenation, if it belongs to one. Must be called before
-    /// the value is computed.
+    /// Sets the destination of a value to its position in a concatenation, if the value is part of one. Must be called
+    /// before the value is computed.
     pub(super) fn place_part(&mut self, value: ValueId) -> Result<()> {
         let Some((whole, axis, start)) = self.joins.parts.get(&value).copied() else { return Ok(()) };
         let labels = [value, whole].map(|value| self.planner.label(self.graph, value));

@@ -71,7 +71,8 @@ pub(super) enum Argument {
 }
 
 impl Argument {
-    /// Returns the tensors whose rows form the argument, or an error for static integers. The list is not empty.
+    /// Returns the tensors whose rows form the argument, or an error for static integers. The returned list is never
+    /// empty.
     pub(super) fn parts(&self) -> Result<Vec<View>> {
         match self {
             Argument::Rows(parts) => Ok(parts.clone()),
@@ -94,7 +95,7 @@ pub(super) struct Scope<'p, 'g> {
     pub(super) planner: &'p mut Planner,
     graph: &'g Graph,
     values: Vec<Option<Value>>,
-    /// The remaining reads of each value, and the values that occupy each memory.
+    /// The remaining reads of each value, and the values that occupy each register or region.
     order: ReadOrder<'g>,
     /// The assigned destination of each value, if any.
     places: Vec<Option<View>>,
@@ -109,7 +110,7 @@ pub(super) struct Scope<'p, 'g> {
 }
 
 impl<'p, 'g> Scope<'p, 'g> {
-    /// Creates the scope of a graph with these inputs.
+    /// Creates a scope for a graph with the given inputs.
     pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<Argument>) -> Result<Self> {
         let count = graph.values().count();
         let (joins, order) = (Joins::of(planner, graph), ReadOrder::of(graph));
@@ -136,8 +137,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(scope)
     }
 
-    /// Sets the destination of a value. If the value is a reshape, its operand gets the same destination. If it is the
-    /// transpose of a result that is written in parts, that result gets the transposed destination.
+    /// Sets the destination of a value. If the value is a reshaped tensor, that tensor gets the same destination. If
+    /// the value is the transpose of a result that is written in parts, that result gets the transposed destination.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),
@@ -181,7 +182,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 self.place_part(*output)?;
             }
             // The trace of a loop with early exit has memory for the maximum number of steps, but its number of rows is
-            // known only at run time. Ops that do not support this are rejected here.
+            // known only at run time. Ops that read such a trace are rejected here.
             for input in &node.inputs {
                 self.planner.whole_shape(graph, *input)?;
             }
@@ -257,8 +258,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(view)
     }
 
-    /// Returns the memory for a value that is computed at `level`: its assigned destination, if it has one; otherwise,
-    /// the register of the state whose next value it is, if that register is free; otherwise, new memory.
+    /// Returns the memory for a value that is computed at `level`: its assigned destination, or else the register of
+    /// the state that it replaces, if that register is free, or else new memory.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         self.target_like(value, shape, level, &[])
     }
@@ -442,8 +443,8 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let x = self.patches(node.inputs[0])?;
                 let bound = |dim: &funcify_core::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
                 let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
-                // A slice that extends past the end is an error in the program. Decline, so that this error is reported
-                // at run time.
+                // A slice that extends past the end is an error in the user's program. Decline, so that this error is
+                // reported at run time.
                 if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {
                     return Err(Declined::new(name, "bounds beyond the operand"));
                 }

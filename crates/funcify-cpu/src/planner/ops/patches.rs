@@ -1,4 +1,4 @@
-//! Tensors that consist of views of other tensors, side by side: rotations, shifts, padded and concatenated tensors. A
+//! Tensors that consist of views of other tensors, side by side: rotated, shifted, padded and concatenated tensors. A
 //! body reads such tensors in place, one box of its iteration space at a time, so their elements are not copied.
 
 use funcify_body::Type;
@@ -91,8 +91,8 @@ impl Patches {
         self.patches.iter().map(|patch| &patch.view)
     }
 
-    /// Returns, for each view, the part of `whole` at the same position, and the view. `whole` must have the shape of
-    /// the tensor.
+    /// Returns a pair for each view: the part of `whole` at the view's position, and the view. `whole` must have the
+    /// shape of the tensor.
     pub(super) fn places(&self, whole: &View) -> Vec<(View, View)> {
         let place = |Patch { start, view }: &Patch| {
             let area = Area { start: start.clone(), size: view.shape.clone() };

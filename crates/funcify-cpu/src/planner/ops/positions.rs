@@ -7,7 +7,7 @@ use super::super::Division;
 use super::super::emit::order_of;
 use super::*;
 
-/// The minimum size of an axis for which a plan that runs inside a tensor library leaves indexed access to the library.
+/// The minimum size of an axis at which indexed access is left to the tensor library, if the plan runs inside one.
 const LARGE_VOCABULARY: usize = 256;
 
 impl Scope<'_, '_> {
@@ -19,7 +19,7 @@ impl Scope<'_, '_> {
         let [x, index] = [self.table(node, value)?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
-        // The axes of the indices replace the indexed axis.
+        // In the result, the axes of the index tensor replace the indexed axis.
         let mut strides = x.strides[..axis].to_vec();
         strides.extend(vec![0; rank]);
         strides.extend(&x.strides[axis + 1..]);
@@ -129,8 +129,8 @@ impl Scope<'_, '_> {
         self.held_as(value, to)
     }
 
-    /// Rejects indexed access to a large vocabulary if the plan runs inside a tensor library, which needs less memory
-    /// for it.
+    /// Rejects indexed access to a large vocabulary if the plan runs inside a tensor library, because the library needs
+    /// less memory for such access.
     fn reject_large_vocabulary(&self, name: &str, size: usize) -> Result<()> {
         match self.planner.division {
             Division::BesideLibrary if size >= LARGE_VOCABULARY => {

@@ -128,7 +128,7 @@ impl Scope<'_, '_> {
             return self.matrices(&matrix(&left), &matrix(&right), &shape, value);
         }
         let to = self.target(value, &shape, level);
-        // A product with a vector becomes a fold, which processes the whole batch at once.
+        // Compute a product with a vector as a fold, because a fold processes the whole batch at once.
         let [m, n, k] = [shape[axes], shape[axes + 1], left.shape[axes + 1]];
         if k == 1 || ((m == 1 || n == 1) && level > 0) {
             self.emit_as_folds(&to, &left, &right)?;
@@ -149,7 +149,8 @@ impl Scope<'_, '_> {
     /// Plans a single matrix product. `shape` is the shape of the result, which may have leading axes of size 1.
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        // If the left operand is stored as the transpose of a row-major matrix A, the product is AᵀB.
+        // If the left operand is stored as the transpose of a row-major matrix A, the product is AᵀB, where B is the
+        // right operand.
         let emitter = &self.planner.emitter;
         if emitter.lies_within_units(left)
             && emitter.lies_within_units(right)

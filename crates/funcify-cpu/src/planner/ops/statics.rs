@@ -17,18 +17,18 @@ const MAX_ELEMENTS: usize = 1 << 20;
 const MAX_POSITIONS: usize = 1 << 16;
 /// The maximum number of copies that may replace a `take`, one for each run of consecutive indices.
 const MAX_COPIES: usize = 64;
-/// The number of copies up to which copying is always faster than an instruction that looks up each element.
+/// The maximum number of copies that are always faster than an instruction that looks up each element.
 const MAX_SHORT_COPIES: usize = 4;
-/// The minimum average length of a run of consecutive indices for which copying is faster, regardless of the number of
-/// copies.
+/// The minimum average length of a run of consecutive indices for which copying is faster than looking up each element,
+/// regardless of the number of copies.
 const MIN_RUN: usize = 8;
-/// The number of elements of the result up to which copying is faster, because the result is small enough to stay in
-/// registers.
+/// The maximum number of elements of a result for which copying is faster than looking up each element, because such a
+/// small result stays in registers.
 const MAX_COPIED_ELEMENTS: usize = 256;
 
 impl Planner {
-    /// Returns a view of the numbers 0, 1, ..., `count` - 1. Returns an error if there are more numbers than the plan
-    /// can represent exactly.
+    /// Returns a view of the numbers 0, 1, ..., `count` - 1. Returns an error if the plan cannot represent all these
+    /// numbers exactly.
     pub(super) fn positions(&mut self, count: usize) -> Result<View> {
         if count > MAX_POSITIONS {
             let is_held = i64::try_from(count).is_ok_and(|count| count <= greatest_integer(self.dtype));
@@ -42,9 +42,9 @@ impl Planner {
 }
 
 impl Scope<'_, '_> {
-    /// Evaluates a small node at planning time if all its operands are static, and it either creates its value or has
-    /// an integer operand or result. Also plans the step count of a loop with early exit, and long ranges, which are
-    /// computed at run time. Returns `None` for any other node.
+    /// Evaluates a small node at planning time if all its operands are static, and if the node is a creation op or has
+    /// an integer operand or result. Also plans two kinds of nodes that are computed at run time: the step count of a
+    /// loop with early exit, and long ranges of integers. Returns `None` for any other node.
     pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>> {
         if let GraphOp::Size(size) = &node.op
             && let Some((_, count)) =

@@ -28,11 +28,15 @@ impl Scope<'_, '_> {
             return Ok(vec![Some(self.round_result(node, value, result)?)]);
         }
         let result = match node.op.class() {
-            // Bodies also compute bitwise ops on integers that the plan holds as floats, because no instruction does.
-            OpClass::Elementwise(op) => match self.add_to_body(op, node, value)? {
-                Some(pending) => return Ok(vec![Some(Value::Pending(pending))]),
-                None => None,
-            },
+            // Bodies also compute bitwise ops on integers that the plan holds as floats, because no instruction
+            // supports such ops.
+            OpClass::Elementwise(op) if self.graph.ty(value).dtype.is_int() => {
+                match self.add_to_body(op, node, value)? {
+                    Some(pending) => return Ok(vec![Some(Value::Pending(pending))]),
+                    None => None,
+                }
+            }
+            OpClass::Elementwise(_) => None,
             OpClass::Movement(Movement::Bitcast(_)) => None,
             OpClass::Movement(_) => Some(self.single_result(node, value, name)?),
             OpClass::Indexing(_) => self.single_result(node, value, name).ok(),
@@ -46,7 +50,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns `true` if the plan holds all elements of a value as floats, or can do so if the value is static.
+    /// Returns `true` if the plan holds all elements of a value as floats or, for a static value, can hold them as
+    /// floats.
     pub(super) fn is_float(&self, value: ValueId) -> bool {
         match &self.values[value.index()] {
             Some(Value::Static(tensor)) => {
@@ -123,6 +128,9 @@ impl Scope<'_, '_> {
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
             OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => true,
         };
+        let is_half = |value: &ValueId| matches!(self.graph.ty(*value).dtype, DType::F16 | DType::BF16);
+        // A number has different neighbours in f16 or bf16 than in the plan's type.
+        let is_total = is_total && !(matches!(node.op, GraphOp::NextAfter(_)) && node.inputs.iter().any(is_half));
         if !self.planner.is_typed || !is_total {
             return Err(declined());
         }

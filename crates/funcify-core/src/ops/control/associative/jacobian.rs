@@ -2,8 +2,8 @@
 //! per element of a leaf represents it. Often, all of these numbers are zero.
 //!
 //! A transposed Jacobian maps cotangents of the leaves of `combine`'s result to cotangents of the leaves of its first
-//! parameter. Applying several transposed Jacobians in sequence is equivalent to applying their product. Products are
-//! written in the order of application.
+//! parameter. Applying several transposed Jacobians in sequence is equivalent to applying their product. In a product,
+//! the matrix that is applied first is on the left.
 
 use super::*;
 

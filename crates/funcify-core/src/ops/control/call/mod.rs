@@ -61,8 +61,7 @@ pub enum Rule {
         /// arguments.
         tangent: Arc<Graph>,
     },
-    /// The same rule as that of the innermost enclosing call: this call is a use of `itself` inside the graphs of that
-    /// rule (call-c7).
+    /// The innermost rule that contains this call. The call is then a use of `itself` (call-c7).
     Itself,
 }
 

@@ -1,5 +1,5 @@
-//! Inlines the calls to functions with derivative rules after differentiation. Also replaces `itself` in the rule of a
-//! call by the call.
+//! Inlines the calls to functions with derivative rules after differentiation. Also replaces uses of `itself` in the
+//! rule of a call with that call.
 
 use super::*;
 

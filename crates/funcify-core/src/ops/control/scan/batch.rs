@@ -63,8 +63,8 @@ impl Steps {
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
-            // The operand that holds each lane's own rows followed by the initial rows has a size that depends on the
-            // number of steps. Bind the symbol for this number before the loop, by an additional op.
+            // The initial rows must be placed after each lane's own rows, which requires the symbol for the number of
+            // steps. Bind this symbol before the loop, by an additional op.
             operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
         Ok(Steps { count, operand, by_lane: Some(counts) })

@@ -62,8 +62,8 @@ impl Scan {
         or_flags(results, self.params().states(&body.inputs(&self.body)))
     }
 
-    /// Returns which results of the body the buffers and carries marked in `states` need. The `until` result is always
-    /// needed.
+    /// Returns which results of the body are needed to compute the buffers and carries marked in `states`. The `until`
+    /// result is always needed.
     fn needed_results(&self, states: &[bool]) -> Vec<bool> {
         let results = self.results();
         let mut needed = results.of_states(states);

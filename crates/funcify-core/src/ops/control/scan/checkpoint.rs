@@ -42,10 +42,9 @@ pub enum CheckpointPolicy {
     /// Saves the states, and the results of matrix products and convolutions.
     SaveDots,
     /// Saves the states before and after each step, and values that are expensive to recompute. These are the values
-    /// that the backward pass reads and that depend on a convolution, or on a matrix product with at least 32 terms per
-    /// element, or with a symbolic number of terms. Other values are recomputed, because in compiled loops recomputing
-    /// them is cheaper than writing them to memory and reading them back. The plug-ins that compile loops request this
-    /// policy.
+    /// that the backward pass reads and that depend on a convolution, or on a matrix product whose number of terms per
+    /// element is symbolic or at least 32. Other values are recomputed, because in compiled loops recomputing them is
+    /// cheaper than writing them to memory and reading them back. The plug-ins that compile loops request this policy.
     SaveCostly,
     /// Saves the states, and all values that the backward pass reads. The backward pass then recomputes as little as
     /// possible.

@@ -19,13 +19,13 @@
 //!   `writes`. Here, `d(read k)` is the cotangent of the row that the forward step read at offset k. The first term is
 //!   0 for rows that the forward step wrote, because later results do not depend on the contents that the step
 //!   overwrote. For a growing buffer, only the cotangents of its initial rows are used after the loop, so the backward
-//!   step does not write the zeros. In PyTensor's reversed coordinates, the backward buffer of a sit-sot has reads (0,
-//!   1) and writes (1), exactly as in PyTensor's `L_op`.
-//! - If no step reads a buffer, the cotangent of its trace is a sequence of the backward loop instead.
+//!   step does not write the zeros. In PyTensor's reversed coordinates, the backward buffer of a sit-sot has the reads
+//!   (0, 1) and the writes (1), exactly as in PyTensor's `L_op`.
+//! - If no step reads a buffer, the backward loop reads the cotangent of its trace as a sequence instead.
 //! - The cotangent of a sequence with one tap is a nit-sot, whose trace is padded with zeros. The cotangent of a
 //!   sequence with several taps is a full buffer that accumulates the contributions of all taps.
-//! - The cotangent of a carry is a carry. The cotangent of an invariant is a carry that accumulates the contributions
-//!   of all steps. Values that are not floats have no cotangents.
+//! - The cotangent of a carry is a carry of the backward loop. The cotangent of an invariant is a carry that
+//!   accumulates the contributions of all steps. Values that are not floats have no cotangents.
 //!
 //! If the forward loop has an early exit, the backward loop covers only the steps that ran. With gradient truncation,
 //! the backward loop covers only the last steps of the forward loop: see [`span`](super::span). Row 0 of the backward

@@ -26,8 +26,8 @@
 //!   the rows of the steps that ran, in row order: a loop in ascending order omits the rows after them, and a loop in
 //!   descending order omits the rows before them. A full buffer keeps all its rows.
 //! - **scan-c7** each buffer states which of its rows the loop returns: all, or the last `k` in the order of the loop.
-//!   Trimming a trace changes only this attribute. If the buffer has fewer than `k` rows after the loop, this is an
-//!   error, like a slice past the end of a trace, because the type promises `k` rows.
+//!   Trimming a trace changes only this attribute. A buffer with fewer than `k` rows after the loop is an error, like a
+//!   slice past the end of a trace, because the type promises `k` rows.
 //! - **scan-c8** with gradient truncation `k`, reverse mode treats everything before the last `k` executed steps as
 //!   constant. Values and forward-mode tangents do not change.
 //!

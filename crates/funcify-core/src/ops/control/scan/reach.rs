@@ -61,8 +61,8 @@ impl Scan {
         operands
     }
 
-    /// Returns which buffers and carries are reached from the marked operands, and whether the exit condition `until`
-    /// differs between lanes.
+    /// Returns which buffers and carries the lanes or tangents of the marked operands reach, and whether the exit
+    /// condition `until` differs between lanes.
     pub(in crate::ops) fn states_reached(
         &self,
         kind: ReachKind,

@@ -1,11 +1,11 @@
-//! The derivatives of the switch: a switch on the same index, whose branches are the derivatives of the original
-//! branches.
+//! The derivatives of the switch. Each derivative is a switch on the same index; its branches are the derivatives of
+//! the original branches.
 //!
-//! In forward and reverse mode, only the selected branch runs. Reverse mode recomputes the values of the selected
-//! branch, except for the residuals that the forward pass saves according to [`CheckpointPolicy`], as in loops. The
-//! switch of the forward pass has an additional result for each value that a branch saves; the other branches return
-//! zeros for this result. Operands that the selected branch does not use have zero cotangents, so a branch that was not
-//! selected never contributes to a gradient, not even a NaN.
+//! In forward and reverse mode, only the selected branch runs. As in loops, reverse mode recomputes the values of the
+//! selected branch, except the residuals that the forward pass saves according to [`CheckpointPolicy`]. The switch of
+//! the forward pass has an additional result for each value that a branch saves; the other branches return zeros for
+//! this result. Operands that the selected branch does not use have zero cotangents, so a branch that was not selected
+//! never contributes to a gradient, not even a NaN.
 
 use super::*;
 
@@ -25,8 +25,8 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Faile
 }
 
 impl Switch {
-    /// Adds the switch to a forward pass, together with the residuals that the policy selects. `wrt` marks the operands
-    /// that are differentiated.
+    /// Adds the switch to a forward pass, together with the residuals that the checkpoint policy selects. `wrt` marks
+    /// the operands that need cotangents.
     pub(crate) fn forward_pass(
         &self,
         operands: &[Value],
@@ -57,8 +57,9 @@ impl Switch {
     }
 }
 
-/// Returns the values to save for each branch. Unless the gradient is computed step by step, the host runs the switch,
-/// and recomputing a branch is more expensive. `SaveCostly` then acts like `SaveAll`.
+/// Returns the values of each branch that the forward pass saves. Unless the gradient is computed step by step,
+/// `SaveCostly` acts like `SaveAll`, because the host runs the switch, and recomputing a branch costs more than saving
+/// its values.
 fn saved(switch: &Switch, vjp_options: &VjpOptions) -> Vec<Vec<ValueId>> {
     let policy = match &vjp_options.policy {
         CheckpointPolicy::SaveCostly if !vjp_options.stepwise => &CheckpointPolicy::SaveAll,
@@ -80,7 +81,7 @@ pub(super) fn vjp(
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let guess = switch.pulled(context.wrt, &given, &mut Vec::new());
     // The record has no residuals if no branch has values to save, or if the forward pass read the results of the
-    // switch from residuals instead of running it.
+    // switch from residuals instead of running the switch.
     let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
     let (connected, (op, values)) = guess.confirm(|connected, found| {

@@ -1,7 +1,7 @@
 //! The switch op, which runs one of several branches.
 //!
-//! - **switch-c1** the index is a scalar: either an integer, which is clamped to the range of branches, or a boolean
-//!   for two branches, where `false` selects the first.
+//! - **switch-c1** the index is a scalar: an integer, which is clamped to the range of branches, or, if the switch has
+//!   two branches, a boolean; `false` selects the first branch.
 //! - **switch-c2** all branches have the same number of results, of exactly the same types.
 //! - **switch-c3** only the selected branch runs.
 //!
@@ -21,7 +21,7 @@ use super::*;
 
 pub use build::{cond, switch};
 
-/// An op that runs the branch that its first operand, the index, selects.
+/// An op that runs one of several branches, selected by its first operand, the index.
 #[derive(Clone, Debug)]
 pub struct Switch {
     /// The graphs of the branches.
@@ -42,7 +42,7 @@ impl Switch {
         self.branches.iter().map(take).collect()
     }
 
-    /// Traces a new version of each branch with `f`, and returns the switch between the new branches together with its
+    /// Traces a new version of each branch with `f`, and returns a switch with the new branches, together with its
     /// operands. `f` receives the position, the graph and the operand range of the old branch.
     fn retrace(
         &self,
@@ -58,8 +58,7 @@ impl Switch {
         Ok((Switch { branches }, operands))
     }
 
-    /// Returns the position of the branch that `index` selects, by clamping `index` to the range of branches
-    /// (switch-c1).
+    /// Returns the position of the branch that `index` selects: `index`, clamped to the range of branches (switch-c1).
     pub fn selected_branch(&self, index: i64) -> usize {
         crate::ops::clamp_index(index, self.branches.len())
     }

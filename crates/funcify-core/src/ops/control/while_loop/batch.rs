@@ -26,8 +26,8 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
-        // A carry that a step returns with lanes must have lanes from the first step on. Giving it lanes may add lanes
-        // to other carries, so trace the step again until no carry changes.
+        // A carry that a step returns with lanes must have lanes from the first step on. Giving it lanes may give lanes
+        // to other carries too, so trace the step again until the carries with lanes stay the same.
         let (_, body) = Guess::certain(self.carries.clone()).confirm(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)
@@ -45,7 +45,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[])
     }
 
-    /// Traces the step. Sets `found` to `true` for each carry that the step returns with lanes.
+    /// Traces the step. Sets an entry of `found` to `true` for each carry that the step returns with lanes.
     fn step(&self, found: &mut [bool]) -> Result<ClosedBody, Failed> {
         self.trace(&self.op.body, &[], |inputs| {
             let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body))?;
@@ -58,7 +58,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// Adds a loop whose condition differs between lanes. It runs until the condition is false in every lane.
+    /// Adds a loop whose condition differs between lanes. The loop runs until the condition is false in every lane.
     fn build_per_lane(&self) -> Result<Vec<Batched>, Failed> {
         let extra = [("holds".to_string(), TensorType::new(DType::Bool, [self.size.clone()]))];
         let initial = self.evaluate_condition(&self.operands[..self.carries.len()])?.materialized(self.size);
@@ -81,14 +81,14 @@ impl Lanes<'_> {
         self.emit(condition, body, &[initial])
     }
 
-    /// Inlines the condition, applied to `carries`, and returns its result.
+    /// Inlines the condition with `carries` as its arguments, and returns its result.
     fn evaluate_condition(&self, carries: &[Batched]) -> Result<Batched, Failed> {
         let carries = &carries[..self.carries.len()];
         let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition))?;
         Ok(holds[0])
     }
 
-    /// Traces a graph whose parameters are the carries, followed by `extra`.
+    /// Traces `f` into a graph. The graph's parameters are the carries of `body`, followed by `extra`.
     fn trace(
         &self,
         body: &Graph,

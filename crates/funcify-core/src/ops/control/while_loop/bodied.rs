@@ -38,8 +38,8 @@ impl Bodied for While {
 }
 
 impl While {
-    /// Returns `true` for each carry that is needed, either because its result is used, or because the condition or a
-    /// needed carry reads it.
+    /// Returns `true` for each carry that is needed, either because its result is used, or because the condition or the
+    /// next value of a needed carry depends on it.
     fn needed_carries(&self, results: &[bool], bodies: &[Need]) -> Vec<bool> {
         let is_read = |index| bodies[0].has(&self.condition, index) || bodies[1].has(&self.body, index);
         results.iter().enumerate().map(|(index, result)| *result || is_read(index)).collect()

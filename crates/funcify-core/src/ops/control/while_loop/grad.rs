@@ -46,7 +46,7 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(duals(last, &active, tangents))
 }
 
-/// Pairs each value with its tangent. Only the `active` values have tangents.
+/// Pairs each value with its tangent. Only the values marked in `active` have tangents.
 fn duals(values: &[Value], active: &[bool], tangents: &[Value]) -> Vec<Dual> {
     let tangents = place_marked(active, tangents.iter().copied());
     values.iter().zip(tangents).map(|(primal, tangent)| Dual { primal: *primal, tangent }).collect()
@@ -63,7 +63,7 @@ pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Val
 
 impl While {
     /// Adds the loop to a forward pass, with an additional carry that counts its steps for the reverse-mode rule. `wrt`
-    /// marks the operands that are differentiated.
+    /// marks the operands that need cotangents.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value], wrt: &[bool]) -> Result<Forward, Failed> {
         let step = forward_body(&self.body, || self.active(wrt))?;
         let extra = [("steps".to_string(), TensorType::scalar(DType::I64))];
@@ -82,7 +82,7 @@ impl While {
         Ok(Forward { results, record: Record::Steps(steps) })
     }
 
-    /// Returns a scan that runs the same body, with the number of steps as its first operand.
+    /// Returns a scan that runs the same body. The first operand of the scan is the number of steps.
     pub(in crate::ops) fn as_loop(&self) -> Scan {
         let places = self.operands();
         Scan {
@@ -109,7 +109,7 @@ impl While {
     }
 }
 
-/// Traces a graph whose parameters are the carries, followed by `extra`.
+/// Traces `f` into a graph. The graph's parameters are the carries of `body`, followed by `extra`.
 fn trace(
     op: &While,
     body: &Graph,

@@ -1,9 +1,9 @@
 //! Derivatives of a scatter in the modes `mul`, `max` and `min`.
 //!
-//! The derivative of a product with respect to an update is the product of the element and all its other updates. It is
-//! computed without division, so derivatives of every order are correct at zeros. The derivative of a maximum is
-//! divided equally among the element and the updates that equal the maximum, as in PyTorch's `scatter_reduce`. If the
-//! result is NaN, its derivatives with respect to the element and all its updates are NaN too.
+//! The derivative of a product with respect to an update is the product of the element and all its other updates. This
+//! product is computed without division, so derivatives of every order are correct at zeros. The derivative of a
+//! maximum or minimum is divided equally among the element and the updates that equal the result, as in PyTorch's
+//! `scatter_reduce`. If the result is NaN, its derivatives with respect to the element and all its updates are NaN too.
 
 use super::{Scatter, ScatterMode};
 use crate::derivative::{Cotangents, VjpContext, add};
@@ -40,8 +40,8 @@ impl Combining {
     /// for an update whose index is out of range.
     pub(super) fn of_updates(&self, of_elements: Value) -> Value {
         let axis = self.axis();
-        // Pad the axis unless it is known to be nonempty. If it is empty, all indices are out of range and read the
-        // padding.
+        // Pad the axis unless it is known to be nonempty. If the axis is empty, all indices are out of range, and
+        // `gather` reads the padding.
         let is_filled = self.x.dim(axis).is_at_least(&Dim::from(1)) == Some(true);
         let of_elements = if is_filled { of_elements } else { of_elements.pad(axis, 0, 1, 0.0) };
         of_elements.gather(axis, clamped(self.indices, &of_elements.dim(axis)))
@@ -134,8 +134,8 @@ impl Combining {
     }
 }
 
-/// Masks of the elements and updates that equal the result, and the number of both for each element. If the result is
-/// NaN, the masks include the element and all its updates.
+/// Masks of the elements and updates that equal the result, and, for each element, the number of both together. If the
+/// result is NaN, the masks include the element and all its updates.
 struct Winners {
     elements: Value,
     updates: Value,
@@ -143,7 +143,8 @@ struct Winners {
 }
 
 impl Winners {
-    /// Divides each value in `of_elements` equally among the winners. The quotient is NaN if the result is NaN.
+    /// Divides each value in `of_elements` equally among the winners of that element. The quotient is NaN if the result
+    /// is NaN.
     fn share(&self, result: Value, of_elements: Value) -> Value {
         select(result.is_nan(), f64::NAN, of_elements / self.count)
     }

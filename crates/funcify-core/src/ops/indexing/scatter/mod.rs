@@ -1,7 +1,7 @@
 //! `scatter`: copies a tensor and applies each update to the element at an index along one axis.
 //!
 //! As in StableHLO, an update whose index is out of range is skipped. Updates with the same index are applied in
-//! row-major order, so the last `set` determines the element.
+//! row-major order, so in the mode `set`, the last update determines the element.
 
 mod gradient;
 

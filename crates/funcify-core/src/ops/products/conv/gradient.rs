@@ -68,7 +68,7 @@ fn swap_channels_in_groups(value: Value, axis: usize, groups: &Dim) -> Value {
     apart[axis] = run.clone();
     apart.insert(axis, groups.clone());
     let mut dims = shape.dims().to_vec();
-    // The axes of `apart` are (groups, run, other) if `axis` is 0, and (other, groups, run) if `axis` is 1.
+    // The first three axes of `apart` are (groups, run, other) if `axis` is 0, and (other, groups, run) if `axis` is 1.
     let order = match axis {
         0 => [0, 2, 1],
         _ => [2, 1, 0],

@@ -1,4 +1,4 @@
-//! Sizes of convolutions along spatial axes, and the padding that backends apply to the operand.
+//! Computes the sizes of convolutions along spatial axes, and the padding that backends apply to the operand.
 
 use std::ops::Range;
 

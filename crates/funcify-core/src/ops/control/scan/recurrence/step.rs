@@ -71,9 +71,9 @@ impl Step<'_> {
     /// The rows that the last step writes are kept. Traces have only the rows of the steps that ran, and full buffers
     /// keep all their rows.
     ///
-    /// The number of steps that ran is known only after the loop. This number is the number of rows of the traces as a
-    /// dimension, and [`Outcome::steps`] returns it as a value. Slicing more rows from a trace than it has is an error:
-    /// `trace.slice(0, -5..)` returns exactly five rows, and never includes an initial row.
+    /// The number of steps that ran is known only after the loop. It is available as a dimension, which is the number
+    /// of rows of the traces, and as a value, which [`Outcome::steps`] returns. Slicing more rows from a trace than it
+    /// has is an error: `trace.slice(0, -5..)` returns exactly five rows, and never includes an initial row.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

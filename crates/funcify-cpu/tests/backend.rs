@@ -354,6 +354,27 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
     }
 }
 
+/// A partial sum may be divided by a product or a quotient of sizes and constants, unless the result may be very large
+/// or very small. It must not be divided by any other value.
+#[test]
+fn partial_sums_are_divided_by_moderate_counts() {
+    let parts = |divisor: fn(Value) -> Value| {
+        let graph = built("mean", |g| {
+            let x = g.input("x", "f32[T,6]");
+            let total = scan(constant(0f32), x, |total, x| (total + x.square().sum(0), ())).0;
+            total / divisor(funcify::size(x.dim(0), DType::F32))
+        });
+        let inputs = [numbers(&[10, 6], 1)];
+        let expected = funcify::evaluate(&graph, &inputs).unwrap();
+        let plan = plan_graph(&graph, &sizes(&[("T", 10)]), Division::Always, false).unwrap().plan;
+        let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
+        assert_near(&found, &expected, 1e-5, "");
+        plan.stages.iter().map(|stage| stage.parts.len()).max().unwrap()
+    };
+    assert_eq!([parts(|count| count * 6.0), parts(|count| (count / 6.0).recip())], [2, 2]);
+    assert_eq!([parts(|count| count * 1e7 * 1e7 * 1e7), parts(|count| count - 6.0)], [1, 1]);
+}
+
 /// Several totals start from the same number. Some of them are sums over the axis that the plan divides into parts, but
 /// the analysis of that axis recognises these sums only in a late iteration, regardless of its initial assumption about
 /// the totals.

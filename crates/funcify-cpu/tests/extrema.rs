@@ -1,5 +1,5 @@
-//! Tests gradients of loops that carry an extremum, or that compare a state with the values from which it is computed.
-//! The backward loop recomputes these values, possibly with a fused multiply-add, which rounds differently. The
+//! Tests gradients of loops that carry an extremum, or that compare a state with the operands of the op that computes
+//! it. The backward loop recomputes these values, possibly with a fused multiply-add, which rounds differently. The
 //! backward loop must therefore not compare the recomputed values with values of the forward loop.
 
 mod numbers;

@@ -64,8 +64,8 @@ pub(crate) fn acos(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(far, within(burn, &x, 0.5), subtract_from(FRAC_PI_2, asin_near_zero(x)))
 }
 
-/// Computes arctan(x) as in Cephes' `atanf`. Replaces |x| with -1/|x| above tan(3 pi / 8), or with (|x| - 1) / (|x| +
-/// 1) above tan(pi / 8), and then adds pi / 2 or pi / 4 to the arctangent.
+/// Computes arctan(x) as in Cephes' `atanf`. Replaces |x| with -1/|x| above tan(3 pi / 8), or with 1 - 2 / (|x| + 1)
+/// above tan(pi / 8), and then adds pi / 2 or pi / 4 to the arctangent.
 pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 4] =
         [8.053_744_495_38e-2, -1.387_768_560_32e-1, 1.997_771_064_78e-1, -3.333_294_915_39e-1];

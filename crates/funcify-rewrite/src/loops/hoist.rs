@@ -10,7 +10,7 @@
 //! the products of all steps form a single product. The memory for all steps is bounded: each value is at most
 //! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
 //! writes, or at most 64 KiB for all steps. A value that the loop still reads must come from a product, or be no larger
-//! than the rows of sequences from which it is computed.
+//! than the rows of sequences that it depends on.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
@@ -95,7 +95,7 @@ fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: 
 }
 
 /// Returns `true` if it pays off to compute a value for all steps at once: the op that computes it does more than move
-/// elements, and the value comes from a product or is no larger than the rows of sequences from which it is computed.
+/// elements, and the value comes from a product or is no larger than the rows of sequences that it depends on.
 fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;
     let Some((op, _)) = defining_op(body, value) else { return true };

@@ -1,4 +1,4 @@
-//! Analyses of loop programs that every compiling engine needs.
+//! Provides the analyses that every engine needs to compile whole loops.
 //!
 //! Engines that compile whole loops need the same analyses of a checked [`Graph`], whether they emit CPU tiles, machine
 //! code or GPU kernels. This crate works on graphs, values, axes and integers, and does not depend on a particular

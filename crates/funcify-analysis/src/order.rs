@@ -28,7 +28,7 @@ use crate::occupants::{Memory, Occupants};
 ///   memory. The engine emits the moves and these copies.
 ///
 /// Writes to a fixed destination (a row of a trace, an output, a part of a concatenation) need no condition: by
-/// scan-c5, no step reads a row before the step that writes it, and outputs are not read.
+/// scan-c5, no step reads a row before it has been written, and outputs are never read.
 ///
 /// ```
 /// use funcify_analysis::{Memory, ReadOrder};

@@ -127,7 +127,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Finds the ranges of a program for an engine that computes in the float type `element`.
+    /// Computes the ranges of a program's integers, for an engine whose float type is `element`.
     ///
     /// If `are_checked` is set, the caller promises to check two assumptions at run time: that the absolute value of
     /// each integer input, except for `u32` inputs, is at most half of the [`greatest_integer`] of `element`, and that

@@ -108,11 +108,11 @@ impl Machine {
     }
 }
 
-/// Work that can run on any instruction set.
+/// Work that can run with any instruction set.
 pub trait Work {
     /// The result of the work.
     type Output;
 
-    /// Runs the work on the instruction set `S`.
+    /// Runs the work with the instruction set of `simd`.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }

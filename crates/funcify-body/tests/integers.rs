@@ -1,4 +1,4 @@
-//! Tests that conversions and integer ops return the same results as scalar Rust code, on all instruction sets.
+//! Tests that conversions and integer ops return the same results as scalar Rust code, with all instruction sets.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{Memory, Random};
 use funcify_body::{Body, Fused, IntBinary, Item, Machine, Op, Tiles, Type};
 use pulp::bytemuck::Pod;
 
-/// Runs an op on dense streams, on all instruction sets, and compares the results with `expected`.
+/// Runs an op on dense streams, with all instruction sets, and compares the results with `expected`.
 #[track_caller]
 fn check<T: Item + funcify_body::kernels::math::MathTable, E: Pod + Debug + PartialEq>(
     op: Op,

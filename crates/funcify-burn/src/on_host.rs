@@ -1,4 +1,4 @@
-//! Implements kernels that run in host memory, for integer ops that panic in Burn and for ops that Burn lacks.
+//! Implements host kernels for ops that Burn lacks and for integer ops that panic in Burn.
 //!
 //! On a CPU device, elements are already in host memory. The kernels change a buffer in place if it is not shared.
 

@@ -51,8 +51,8 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 /// Returns a handle that the first Ctrl-C cancels. A second Ctrl-C ends the process.
 fn cancel_on_interrupt() -> Result<Cancellation> {
     let flag = Arc::default();
-    // Register the shutdown first: handlers run in the order of registration, and on the first Ctrl-C, the shutdown
-    // handler must run before the other handler sets the flag.
+    // Register the shutdown handler first: handlers run in the order of registration, and on the first Ctrl-C, the
+    // shutdown handler must run before the other handler sets the flag.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))?;
     signal_hook::flag::register(SIGINT, Arc::clone(&flag))?;
     Ok(Cancellation::from_flag(flag))

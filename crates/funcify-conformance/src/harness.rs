@@ -110,7 +110,7 @@ impl Suite {
 }
 
 /// Returns one test for each case and mode of the suite, with names such as `my-backend/scan/cumsum/native`. Each test
-/// runs the case's program both as written and rewritten.
+/// runs the case's program both as written and after rewriting.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -181,7 +181,7 @@ fn trials_with(cases: Vec<Case>, subject: &Subject, missing_by_case: &MissingByC
     trials
 }
 
-/// Runs a case's program both as written and rewritten. The error describes the first run that failed.
+/// Runs a case's program both as written and after rewriting. The error describes the first run that failed.
 fn run_both_forms(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mode: LoopStrategy) -> Result<(), Failed> {
     let of_rewritten = rewritten.map(|graph| run_rewritten(case, graph, subject, mode));
     let rows = [Some(run_case(case, subject, mode)), of_rewritten];

@@ -199,9 +199,9 @@ pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: Lo
     Run::new(case, subject, Some(rewritten)).row(mode)
 }
 
-/// Runs one case in all modes of a backend, as written and [rewritten](rewrite_case), and calls `done` after each mode.
-/// A program without loops or branches runs the same way in the unrolled and the native mode, so it is run only once
-/// for both.
+/// Runs one case in all modes of a backend, as written and [after rewriting](rewrite_case), and calls `done` after each
+/// mode. A program without loops or branches runs the same way in the unrolled and the native mode, so it is run only
+/// once for both.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Benchmarks whole loops and kernels: `cargo bench -p funcify-cpu [-- loops kernels planning dispatch plain avx2]`.
 //!
-//! Without arguments, the benchmark times loops and kernels on the widest instruction set. `plain` and `avx2` select
+//! Without arguments, the benchmark times loops and kernels with the widest instruction set. `plain` and `avx2` select
 //! another instruction set, `planning` times the compilation and planning of programs, and `dispatch` runs a loop for
 //! use with a profiler.
 //!

@@ -160,7 +160,7 @@ impl Elements<'_> {
     }
 }
 
-/// The executors of an engine whose float type is f32 or f64.
+/// The executors of an engine, for either float type.
 pub enum AnyExecutors {
     F32(Executors<f32>),
     F64(Executors<f64>),

@@ -364,7 +364,7 @@ fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     agrees(graph, &[w, places, h, xs]);
 }
 
-/// If a sum is divided into parts, a partial sum may overflow although the total does not.
+/// If a sum is divided into parts, a partial sum may overflow even if the total does not.
 #[test]
 fn shares_of_a_sum_may_be_larger_than_the_sum() {
     let halves = |dtype: DType, size: usize, number: f64| {

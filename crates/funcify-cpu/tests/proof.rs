@@ -6,7 +6,7 @@ use funcify_cpu::kernels::{Binary, Fold, Unary};
 use funcify_cpu::plan::{Across, Node, Op, Operand, Part, Plan, Split, Stage, Storage, repeat};
 use funcify_cpu::prove_plan;
 
-/// Proves that a plan computes the same values as a graph without symbols, or returns the checker's error.
+/// Proves that a plan computes the same values as a graph without symbols, or returns the error of `prove_plan`.
 fn verdict(graph: &str, plan: &Plan) -> Result<(), String> {
     let graph = Graph::parse(graph).unwrap_or_else(|error| panic!("{error}"));
     plan.check::<f32>().unwrap_or_else(|error| panic!("{error}"));

@@ -101,9 +101,9 @@ impl ParallelAxis {
     }
 }
 
-/// The least and the greatest absolute value of the elements of a moderate value. Such a value depends only on constants
-/// and sizes, and its elements are neither so large nor so small that scaling the partial sums by them could overflow
-/// or underflow where scaling their total would not.
+/// The least and the greatest absolute value of the elements of a moderate value. A moderate value depends only on
+/// constants and sizes. Its elements are bounded so that multiplying the partial sum of a part by an element cannot
+/// overflow or underflow unless multiplying the total would.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Magnitudes([f64; 2]);
 

@@ -2,8 +2,7 @@
 //! element type. No elements are copied.
 //!
 //! Burn exposes the buffer only if there is no layer between funcify and the device. Burn's feature `fusion` adds such
-//! a layer. With this feature, these functions return `None`, and their callers fall back to the kernels in host
-//! memory.
+//! a layer. With this feature, these functions return `None`, and their callers fall back to the host kernels.
 
 use super::*;
 

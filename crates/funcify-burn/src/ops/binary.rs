@@ -1,5 +1,5 @@
-//! Lowers elementwise ops on two operands of the same type. Floats use Burn's own ops. Integers are computed in host
-//! memory, or with [`on_device`] on a device with its own memory.
+//! Lowers elementwise ops on two operands of the same type. Floats use Burn's own ops. Integers are computed on the
+//! host, or with [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Lowers `bitcast`, which Burn lacks. The kernel runs in host memory, or with [`on_device`] on a device with its own
+//! Lowers `bitcast`, which Burn lacks. The kernel runs on the host, or with [`on_device`] on a device with its own
 //! memory.
 
 use super::prelude::*;

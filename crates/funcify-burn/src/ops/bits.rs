@@ -1,4 +1,4 @@
-//! Lowers bit shifts and bit counts of integers. The kernels run in host memory, or with [`on_device`] on a device with
+//! Lowers bit shifts and bit counts of integers. The kernels run on the host, or with [`on_device`] on a device with
 //! its own memory. Burn has neither bit counts nor a logical right shift of signed numbers. On flex, Burn's shifts
 //! reduce the amount modulo the width; on ndarray, they panic if the amount is out of range.
 

@@ -1,5 +1,5 @@
-//! Lowers `iota`: creates the elements in host memory, because Burn's own op counts in the integer dtype of the result,
-//! in which a large index may overflow.
+//! Lowers `iota`: creates the elements on the host, because Burn's own op counts in the integer dtype of the result, in
+//! which a large index may overflow.
 
 use funcify_core::{HostTensor, Scalar};
 

@@ -1,5 +1,5 @@
 //! Lowers `matmul` to Burn's own op, batched over the leading axes. If the contracted axis is empty, the result is
-//! filled with zeros. In host memory, integer products are computed by `funcify-core`, because Burn's flex device
+//! filled with zeros. On the CPU devices, integer products are computed by `funcify-core`, because Burn's flex device
 //! supports only two integer types and its ndarray device panics on overflow.
 
 use super::prelude::*;

@@ -1,5 +1,5 @@
 //! Lowers `nextafter`, which Burn lacks. On a device with its own memory, [`on_device`] handles f32. In all other
-//! cases, the kernel runs in host memory.
+//! cases, the kernel runs on the host.
 
 use super::prelude::*;
 use crate::on_host::Real;

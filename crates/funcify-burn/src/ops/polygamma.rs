@@ -1,4 +1,4 @@
-//! Lowers `polygamma`, which Burn lacks. The kernel runs in host memory, and computes in f64.
+//! Lowers `polygamma`, which Burn lacks. The kernel runs on the host, and computes in f64.
 
 use super::prelude::*;
 

@@ -44,7 +44,7 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: Tensor) -> Outcome {
     reshape(reduced, &shape)
 }
 
-/// Computes the maximum or minimum of floats along an axis, in host memory. Burn's own ops do not order -0 before +0.
+/// Computes the maximum or minimum of floats along an axis, on the host. Burn's own ops do not order -0 before +0.
 fn extreme(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
     by_float!(x, Float => match monoid {
         ReduceKind::Max => on_host::extreme::<Float>(burn, x, axis, Float::larger),

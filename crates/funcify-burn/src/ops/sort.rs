@@ -1,5 +1,5 @@
-//! Lowers `sort` to this crate's own kernel, which runs in host memory. Burn's own sort on the CPU devices is not
-//! stable, and orders NaN differently from funcify.
+//! Lowers `sort` to this crate's own kernel, which runs on the host. Burn's own sort on the CPU devices is not stable,
+//! and orders NaN differently from funcify.
 
 use super::prelude::*;
 

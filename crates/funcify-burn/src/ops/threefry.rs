@@ -1,5 +1,5 @@
-//! Lowers `threefry`. In host memory, the kernel calls the generator of `funcify-core`; on a device with its own
-//! memory, it calls [`on_device`].
+//! Lowers `threefry`. If the tensors are in host memory, the kernel calls the generator of `funcify-core`; on a device
+//! with its own memory, it calls [`on_device`].
 
 use super::prelude::*;
 use crate::data::{elements, from_elements};

@@ -1,5 +1,5 @@
-//! Lowers elementwise ops on one operand. Most float kernels call Burn's own ops. Integer kernels run in host memory;
-//! on a device with its own memory, they use Burn's ops and [`on_device`].
+//! Lowers elementwise ops on one operand. Most float kernels call Burn's own ops. Integer kernels run on the host; on a
+//! device with its own memory, they use Burn's ops and [`on_device`].
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::ActivationOps;
@@ -82,8 +82,8 @@ funcify!(Burn, ops::Round, |call, [x]| Outcome::Ok(round(call.backend, x)));
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
 funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
 
-/// Negates booleans, and computes the bitwise complement of integers. In host memory, this crate's own kernel handles
-/// the integers, because Burn's op panics for unsigned integers on the ndarray device.
+/// Negates booleans, and computes the bitwise complement of integers. On the CPU devices, this crate's own kernel
+/// handles the integers, because Burn's op panics for unsigned integers on the ndarray device.
 fn not(burn: &Burn, x: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Bool => Ok(Dispatch::bool_not(x)),

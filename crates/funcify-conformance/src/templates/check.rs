@@ -20,14 +20,14 @@ pub struct Subject {
     pub executor: Arc<dyn Executor>,
     /// The strategy for loops.
     pub strategy: LoopStrategy,
-    /// `true` if each program runs both as written and rewritten. Otherwise, each program runs in only one of the two
-    /// forms.
+    /// `true` if each program runs both as written and after rewriting. Otherwise, each program runs in only one of the
+    /// two forms.
     pub runs_both: bool,
 }
 
 impl Subject {
-    /// Creates a subject. The subject named `cpu` runs every program both as written and rewritten. Other subjects
-    /// run half of the programs in each form.
+    /// Creates a subject. The subject named `cpu` runs every program both as written and after rewriting. Other
+    /// subjects run half of the programs in each form.
     pub fn new(name: &str, executor: Arc<dyn Executor>, strategy: LoopStrategy) -> Self {
         Subject { name: name.into(), executor, strategy, runs_both: name == "cpu" }
     }

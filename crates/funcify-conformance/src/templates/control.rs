@@ -1,7 +1,7 @@
 //! Draws branches in loops, loops with an early exit, and loops in branches.
 //!
-//! These programs exercise the following planner rules: Both branches of a `cond` write their results to the same
-//! registers (`choice`). If the index of a `cond` or `switch` is static, or if there is only one branch, only the
+//! The generated programs exercise the following planner rules: Both branches of a `cond` write their results to the
+//! same registers (`choice`). If the index of a `cond` or `switch` is static, or if there is only one branch, only the
 //! selected branch is planned. After a branch, the planner drops the branch's cache entries for packed and laid-out
 //! operands (`forget`). A loop with an early exit reserves rows for its maximum number of steps and counts the steps
 //! that run (`steps_until`). Cumulative reductions become loops.

@@ -1,12 +1,12 @@
 //! Draws stencils, whose bodies read rotated, shifted, padded and concatenated tensors in place, and folds along short
 //! axes.
 //!
-//! These loops exercise the following planner rules: If an elementwise op reads a concatenation or a padded tensor of
-//! at least 4096 floats or 256 integers, the parts of the tensor stay separate (`is_read_in_place`), unless the
-//! tensor's memory location is already fixed. The boundaries of the parts divide the output into boxes, and a body that
-//! reads the parts runs once for each box. If there are more than 64 boxes, or fewer than 128 lanes per box on average,
-//! the parts are copied instead (`boxes`). All parts have the type of the whole tensor. A value whose only reader is a
-//! fold of at most 64 elements is written in the order in which the fold reads it (`order_of_fold`).
+//! The generated programs exercise the following planner rules: If an elementwise op reads a concatenation or a padded
+//! tensor of at least 4096 floats or 256 integers, the parts of the tensor stay separate (`is_read_in_place`), unless
+//! the tensor's memory location is already fixed. The boundaries of the parts divide the output into boxes, and a body
+//! that reads the parts runs once for each box. If there are more than 64 boxes, or fewer than 128 lanes per box on
+//! average, the parts are copied instead (`boxes`). All parts have the type of the whole tensor. A value whose only
+//! reader is a fold of at most 64 elements is written in the order in which the fold reads it (`order_of_fold`).
 
 use funcify::{DType, Value, concat, scan_with, select};
 

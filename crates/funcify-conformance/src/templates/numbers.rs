@@ -1,11 +1,11 @@
 //! Draws integers, booleans and narrow floats, which a plan stores in its own float type where possible.
 //!
-//! These programs exercise the following planner rules: An integer is stored as a float only if its range proves that
-//! the plan's float type represents it exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If each step adds
-//! to a carry, the range of the carry grows with each step. Values that depend only on constants are evaluated when the
-//! plan is made (`static_value`), and a `take` with static indices becomes at most `MAX_COPIES` copies. Programs with
-//! random bits do not store integers as floats. Floats narrower than the plan's float type are rounded after each op
-//! whose result the narrower type might not represent exactly (`round_result`, `may_round`).
+//! The generated programs exercise the following planner rules: An integer is stored as a float only if its range
+//! proves that the plan's float type represents it exactly, up to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`). If
+//! each step adds to a carry, the range of the carry grows with each step. Values that depend only on constants are
+//! evaluated when the plan is made (`static_value`), and a `take` with static indices becomes at most `MAX_COPIES`
+//! copies. Programs with random bits do not store integers as floats. Floats narrower than the plan's float type are
+//! rounded after each op whose result the narrower type might not represent exactly (`round_result`, `may_round`).
 
 use funcify::random;
 use funcify::{DType, HostTensor, Scalar, Value, concat, constant, iota, scan_with, select, while_loop_bounded};

@@ -1,9 +1,9 @@
 //! Draws traces that are stored in different memory locations and read in different ways.
 //!
-//! These programs exercise the following planner rules: A step writes its result directly into the trace if the op can
-//! write to any memory location (`place`), even through a reshape or a transpose of the trace. A trace that is an
-//! output or part of a concatenation is written directly to its final location (`Joins`). A carry that is also a y is
-//! read from that y's trace, and the first step is planned separately (`carry`, `all_steps`). If only the steps of
+//! The generated programs exercise the following planner rules: A step writes its result directly into the trace if the
+//! op can write to any memory location (`place`), even through a reshape or a transpose of the trace. A trace that is
+//! an output or part of a concatenation is written directly to its final location (`Joins`). A carry that is also a y
+//! is read from that y's trace, and the first step is planned separately (`carry`, `all_steps`). If only the steps of
 //! loops read a concatenation of two tensors, the tensors stay separate (`is_read_by_steps`, `ends_of_parts`). If a
 //! buffer is never read as a whole, only its last rows are kept, up to `MAX_ROWS_AT_HAND` of them (`rows`).
 

@@ -266,7 +266,7 @@ pub struct Evaluation {
 /// An op applied to rows and lanes.
 #[derive(Clone, Debug)]
 pub struct Instruction {
-    /// The op to compute.
+    /// The op to apply.
     pub op: Op,
     /// The number of rows to write. For some ops, the number has another meaning; see [`Op`].
     pub rows: usize,

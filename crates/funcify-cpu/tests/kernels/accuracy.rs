@@ -41,12 +41,12 @@ impl Ulp for f64 {
     }
 }
 
-/// Returns the maximum error of an op over intervals, on all instruction sets.
+/// Returns the maximum error of an op over intervals, with all instruction sets.
 fn worst<T: Ulp>(op: Unary, exact: fn(f64) -> f64, intervals: &[[f64; 2]]) -> f64 {
     worst_on::<T>(&Machine::all(), op, exact, intervals)
 }
 
-/// Returns the maximum error of an op over intervals, on the instruction sets of the given machines.
+/// Returns the maximum error of an op over intervals, with the instruction sets of the given machines.
 fn worst_on<T: Ulp>(machines: &[Machine], op: Unary, exact: fn(f64) -> f64, intervals: &[[f64; 2]]) -> f64 {
     let mut x: Vec<T> = Vec::new();
     for (index, [low, high]) in intervals.iter().enumerate() {
@@ -211,7 +211,7 @@ fn error_functions() {
     assert!(worst_on::<f64>(&vectors, Unary::ErfInv, erf_inv, &[[1.0 - 1e-9, 1.0], [1.0 - 1e-13, 1.0]]) <= 3.0);
 }
 
-/// Returns the maximum error of an op with two operands, at random points in the given rectangles and on all
+/// Returns the maximum error of an op with two operands, at random points in the given rectangles and with all
 /// instruction sets.
 fn worst_of_two<T: Ulp>(op: Binary, exact: Exact, rectangles: &[[f64; 4]]) -> f64 {
     let mut worst = (0.0, T::ZERO, T::ZERO);

@@ -53,8 +53,8 @@ fn without_axis(tensor: &HostTensor, axis: usize) -> HostTensor {
     })
 }
 
-/// Derives the single-step program of a sequence program, runs it, and compares each step's results with the results of
-/// the sequence program for the rows so far. Returns the single-step program.
+/// Derives the single-step program of a sequence program, runs it, and compares each step's results with those of the
+/// sequence program on the rows so far. Returns the single-step program.
 pub(crate) fn check(graph: &Graph) -> Stepped {
     let stepped = graph.stepped().unwrap_or_else(|error| panic!("{error}\n{graph}"));
     for made in [&stepped.start, &stepped.step] {

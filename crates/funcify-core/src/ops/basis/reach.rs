@@ -281,8 +281,8 @@ impl AssociativeScan {
         CotangentReach::of(&self.combine, &wrt)
     }
 
-    /// Returns which operands have cotangents if the marked results have them, and which leaves have cotangents in
-    /// `combine`.
+    /// Given which results have cotangents (`results`), returns which operands have cotangents, and which leaves have
+    /// them inside `combine`.
     pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut CotangentReach) -> (Vec<bool>, Vec<bool>) {
         let mut found = Vec::new();
         let active = fixpoint(results.to_vec(), |active| {

@@ -1,4 +1,4 @@
-//! The imports and macros that op rules share. Modules of ops get them with `use crate::ops::rules::*`.
+//! The imports and macros that op rules share. Each op's module imports them with `use crate::ops::rules::*`.
 
 pub(in crate::ops) use smallvec::smallvec;
 

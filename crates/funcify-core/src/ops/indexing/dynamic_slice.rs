@@ -89,8 +89,8 @@ pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: u
     Ok(start.clamp(0, last as i64) as usize)
 }
 
-/// Clamps the start of each lane so that a slice of `length` elements fits in an axis of `size` elements. The starts
-/// are broadcast to `shape`, whose first axis holds the lanes.
+/// Clamps each lane's start index so that a slice of `length` elements fits in an axis of `size` elements. The start
+/// indices are broadcast to `shape`, whose first axis holds the lanes.
 pub(in crate::ops) fn lane_starts(starts: Value, size: &Dim, length: &Dim, shape: &Shape) -> Value {
     let last = value::size(size.clone() - length, DType::I64);
     along(starts.cast(DType::I64).maximum(0).minimum(last), 0, shape)

@@ -268,7 +268,8 @@ fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &
     check_types(at, &expected, input_types(graph), component, fix)
 }
 
-/// Checks that a graph of the rule returns results of the expected types.
+/// Checks that the graph named `of` (a derivative rule's `forward`, `backward` or `tangent`) returns results of the
+/// expected types.
 fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], found: &[TensorType]) -> Result<()> {
     if expected.len() != found.len() {
         let component = format!("the list of {what}s of `{of}`");

@@ -358,7 +358,7 @@ fn remainder(x: Value, divisor: Value) -> Value {
     select(divisor.lt(0), select(at_least(x, divisor), x - divisor, x), small)
 }
 
-/// Returns `x >= y` for unsigned 64-bit integers of type i64.
+/// Returns `x >= y` for unsigned 64-bit integers that are stored as i64.
 #[track_caller]
 fn at_least(x: Value, y: Value) -> Value {
     (x ^ i64::MIN).ge(y ^ i64::MIN)

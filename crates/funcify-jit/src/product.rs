@@ -35,7 +35,7 @@ impl RegisterRow {
     }
 }
 
-/// The number of matrix rows that each iteration of the inner loop adds to each partial sum.
+/// The number of matrix rows that each iteration of the inner loop accumulates into each partial sum.
 const UNROLL: usize = 2;
 
 impl<T: Number> Builder<'_, T> {

@@ -58,7 +58,7 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
 
 /// Runs one of two closures on `operands`: `on_true` if the predicate, which has one element, is nonzero, and
 /// `on_false` otherwise. The other closure does not run, and the variables that it captures have no gradient. The
-/// predicate is read on the host, and has no gradient.
+/// predicate is copied to the host, and has no gradient.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

@@ -13,7 +13,7 @@ pub(super) enum Update {
     Elementwise,
     /// An update of some rows of the carry, at a computed position.
     Position,
-    /// The addition of an outer product of two vectors.
+    /// The sum of the carry and the outer product of two vectors.
     Outer,
     /// A matrix product.
     Product,

@@ -164,7 +164,8 @@ pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
 /// results. `cotangents` receives the results and returns their cotangents.
 ///
 /// `xs` and the results can be any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents
-/// of integers are ignored. It is an error if a leaf of `xs` is not a float, or if the results do not depend on it.
+/// of integer results are ignored. It is an error if a leaf of `xs` is not a float, or if the results do not depend on
+/// it.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -29,8 +29,8 @@ const COMPARED_RULES: usize = 2;
 ///
 /// A rule may call its own function, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`. The inner
 /// call has the same rule, in derivatives of every order. The inner call is recognised by its source line and by the
-/// graph of the function. The rule is traced twice, and it is an error if the two traces differ. Such a function and
-/// its rule must not capture values of the enclosing graph.
+/// graph of the function. The rule is traced twice, and it is an error if the two traces differ. If a rule calls its
+/// own function, neither of them may capture values of the enclosing graph.
 ///
 /// - `xs`, the results and the residuals can be any [`Tree`]s, with leaves of any dtype. The results of `forward`
 ///   must have the same structure and types as the results of `function`. The size of a result must not

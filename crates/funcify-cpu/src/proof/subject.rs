@@ -23,7 +23,7 @@ use super::verdict::Verdict;
 use crate::plan::{Plan, Region, Storage};
 use funcify_body::machine::Machine;
 
-/// The claim to prove: for the given sizes, a plan computes the same values as a graph.
+/// The claim to prove: for the given sizes, `plan` computes the same values as `graph`.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) graph: &'a Graph,

@@ -286,7 +286,7 @@ impl<B: Backend> Stepper<B> {
     ///
     /// The stepper keeps the initial states of the streams with which it was created, and their slices of the values
     /// that are the same in each step. A new stream starts with the states and slices of its own batch index, or of
-    /// index 0 if the stepper was created with fewer streams. States without an axis of streams are unchanged, unless
+    /// index 0 if the stepper was created with fewer streams. States without a stream axis are unchanged, unless
     /// all streams are new. In that case, they are reset to their initial values.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ impl<B: Backend> Stepper<B> {
     /// - `from` contains the index of a stream that does not exist;
     /// - no state has an axis of this size;
     /// - the type of a state, or of a value that is the same in each step, uses the symbol in two axes or in a formula;
-    /// - a new stream would join running ones, and the steps change a state without an axis of streams.
+    /// - a new stream would join running ones, and the steps change a state without a stream axis.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
         let at = Place::new("streams", Site::caller());
@@ -456,7 +456,7 @@ impl<B: Backend> Stepper<B> {
         Ok(axes)
     }
 
-    /// Builds the program that selects streams. For each tensor with an axis of streams, the program appends the
+    /// Builds the program that selects streams. For each tensor with a stream axis, the program appends the
     /// original tensor to the current one and to the initial one, and gathers rows from both results. Before that, it
     /// gathers the original tensor along the axes of `others`, the other symbols that were passed to
     /// [`streams`](Stepper::streams).

@@ -158,7 +158,7 @@ impl Attributes {
                 .unwrap_or_default();
             return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix };
         }
-        // Split a text such as "`kind` as one of sum, max, not `summ`".
+        // If `expected` ends with the rejected word, as in "`kind` as one of sum, max, not `summ`", split it off.
         match expected.split_once(", not `") {
             Some((expected, word)) => {
                 let words = expected.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(results, expected);
     }
 
-    /// Returns a program whose loop computes running sums of the input, and ends with the first sum above 5.
+    /// Returns a program whose loop computes running sums of the input, and stops after the first sum above 5.
     fn sums(options: ScanOptions) -> impl FnOnce(&Builder) -> (Value, Value) {
         |g| {
             let xs = g.input("xs", "f32[T]");

@@ -23,11 +23,11 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `cpu` (default) | `Cpu`: runs programs in host memory, without a tensor library |
+//! | `cpu` (default) | `Cpu`: runs programs on the host, without a tensor library |
 //! | `candle` | `candle`: the Candle backend, and loops for existing Candle models |
 //! | `burn-flex`, `burn-ndarray`, `burn-wgpu` | `burn`: the Burn backend on that device, and loops for Burn modules |
 //! | `nn` | `nn`: recurrent, state space and linear attention layers |
-//! | `jit` | machine code for scalar loops, on the backends that compute in host memory |
+//! | `jit` | machine code for scalar loops, on the backends that compute on the host |
 //! | `tracing` | spans of the `tracing` crate |
 //!
 //! - [`Value`]: the values of a traced program. [`Tree`]: structures of values. [`HostTensor`]: concrete tensors.

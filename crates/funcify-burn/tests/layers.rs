@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::{Mutex, PoisonError};
+
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
@@ -56,6 +58,15 @@ fn data(tensor: &HostTensor) -> TensorData {
     TensorData::new(tensor.to_f64_vec(), tensor.shape().to_vec())
 }
 
+/// Draws random numbers that are the same in each run. All devices of a kind share a generator, so only one thread may
+/// draw at a time.
+fn seeded<T>(device: &Device, draw: impl FnOnce() -> T) -> T {
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    let _guard = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
+    device.seed(1);
+    draw()
+}
+
 /// Compares the outputs and gradients of a layer with those of the reference evaluator. Unless the layer has a reverse
 /// direction, also checks that it returns the same outputs if the sequence is split in two, and the second part starts
 /// from the final state of the first.
@@ -65,8 +76,15 @@ fn check<M: Module, S: Tensors + Clone>(
     forward: impl Fn(&M, Tensor<3>, Option<S>) -> (Tensor<3>, S),
 ) {
     for device in autodiff_devices() {
-        let module = make(&device);
-        let xs = Tensor::<3>::random([2, STEPS, FEATURES], Distribution::Uniform(-1.0, 1.0), &device).require_grad();
+        let (module, xs) = seeded(&device, || {
+            let module = make(&device);
+            // Reading the parameters initialises those that are drawn lazily.
+            parameters(&module, None);
+            (
+                module,
+                Tensor::<3>::random([2, STEPS, FEATURES], Distribution::Uniform(-1.0, 1.0), &device).require_grad(),
+            )
+        });
         let (ys, state) = forward(&module, xs.clone(), None);
 
         let names = parameters(&module, None).names;
@@ -191,9 +209,12 @@ fn layers_are_fields_of_modules_and_say_what_does_not_fit() {
     }
     for device in devices() {
         let options = Recurrent::new(Cell::Lstm, FEATURES, 5);
-        let head = burn::nn::LinearConfig::new(5, 1).init(&device);
-        let model = Model { rnn: Rnn::new(&options, &device).unwrap(), head };
-        assert_eq!(parameters(&model, None).names[0], "rnn.weight_ih_l0");
+        let model = seeded(&device, || {
+            let head = burn::nn::LinearConfig::new(5, 1).init(&device);
+            let model = Model { rnn: Rnn::new(&options, &device).unwrap(), head };
+            assert_eq!(parameters(&model, None).names[0], "rnn.weight_ih_l0");
+            model
+        });
         assert_eq!(model.num_params(), 5 * 4 + 5 * 5 + 5 + 5 + 6);
         assert!(format!("{model}").contains("weight_ih_l0"));
         let (ys, _) = model.rnn.forward(Tensor::ones([2, 3, FEATURES], &device), None).unwrap();

@@ -121,10 +121,9 @@ impl Magnitudes {
         let is_wide = |dtype: DType| matches!(dtype, DType::BF16 | DType::F32 | DType::F64);
         match node.op.class() {
             OpClass::Creation(Creation::Constant(constant)) => {
-                let elements = (0..constant.value.len()).map(|index| constant.value.get(index).as_f64().abs());
-                let ends = elements.fold([f64::INFINITY, 0.0], |[low, high], x| [low.min(x), high.max(x)]);
-                let is_number = (0..constant.value.len()).all(|index| !constant.value.get(index).as_f64().is_nan());
-                (is_number && (constant.value.is_empty() || is_moderate(ends, Self::MAX_OF_CONSTANT))).then_some(ends)
+                let elements = || (0..constant.value.len()).map(|index| constant.value.get(index).as_f64().abs());
+                let are_moderate = elements().all(|x| is_moderate([x, x], Self::MAX_OF_CONSTANT));
+                are_moderate.then(|| elements().fold([f64::INFINITY, 0.0], |[low, high], x| [low.min(x), high.max(x)]))
             }
             OpClass::Creation(Creation::Size(size)) => {
                 let size = size.dim.value(sizes).ok().filter(|size| *size > 0)?;

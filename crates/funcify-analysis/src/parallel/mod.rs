@@ -5,11 +5,11 @@
 //! other axes, the rows of sequences, and ops that only move axes.
 //!
 //! A sum over the axis leaves each part with a partial sum, and the partial sums are added up at the end. Until then,
-//! partial sums may be added and scaled. Every divisor, and every factor inside a loop, must be a constant of moderate
-//! size. Other numbers (0, an infinity, a very large number) could turn partial sums into infinities of opposite signs
-//! even if the total is finite. A loop must not scale a partial sum that it carries: repeated scaling could make the
-//! partial sums overflow even if the total does not. The search fails at any op that mixes the indices of the axis in
-//! another way.
+//! partial sums may be added and scaled. Every divisor, and every factor inside a loop, must depend only on constants
+//! and sizes, and have a moderate magnitude. Other numbers (0, an infinity, a very large number) could turn partial
+//! sums into infinities of opposite signs even if the total is finite. A loop must not scale a partial sum that it
+//! carries: repeated scaling could make the partial sums overflow even if the total does not. The search fails at any
+//! op that mixes the indices of the axis in another way.
 
 mod checks;
 

@@ -37,11 +37,6 @@ pub(crate) enum Source {
 }
 
 impl Code {
-    /// Returns the size in bytes of the largest element that a step computes. `float` is the size of a float.
-    pub(crate) fn element(&self, float: usize) -> usize {
-        self.steps.iter().map(|step| step.types[0].size(float)).max().unwrap_or(1)
-    }
-
     pub(crate) fn new(body: &Body) -> Self {
         let nodes = body.nodes();
         let mut last_use = vec![0; nodes.len()];

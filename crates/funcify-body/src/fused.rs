@@ -14,6 +14,8 @@ pub struct Fused {
     /// The sizes of the axes, outermost first.
     pub(crate) sizes: SmallVec<[usize; 4]>,
     pub(crate) streams: Vec<Stream>,
+    /// The types of the body's values, each once.
+    types: SmallVec<[Type; 4]>,
 }
 
 /// The path of a stream through memory.
@@ -62,7 +64,13 @@ impl Fused {
             Stream::new(ty, sizes, strides)
         });
         let streams: Vec<Stream> = streams.collect();
-        Fused { code: Code::new(&body), sizes: sizes.into(), streams, body }
+        let mut types: SmallVec<[Type; 4]> = SmallVec::new();
+        for node in body.nodes() {
+            if !types.contains(&node.ty) {
+                types.push(node.ty);
+            }
+        }
+        Fused { code: Code::new(&body), sizes: sizes.into(), streams, types, body }
     }
 
     /// Returns the body restricted to the indices `start..end` of the outermost axis. Also returns, for each stream,
@@ -101,6 +109,11 @@ impl Fused {
     /// Returns the type of a stream's elements.
     pub fn ty(&self, stream: usize) -> Type {
         self.streams[stream].ty
+    }
+
+    /// Returns the size in bytes of the body's largest element. `float` is the size of a float.
+    pub(crate) fn element(&self, float: usize) -> usize {
+        self.types.iter().map(|ty| ty.size(float)).max().unwrap_or(1)
     }
 
     /// Returns the number of elements from the lowest to the highest element that a stream accesses, both included.

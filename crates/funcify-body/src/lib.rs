@@ -48,6 +48,7 @@ mod ir;
 #[doc(hidden)]
 pub mod kernels;
 pub mod machine;
+mod single;
 mod tiles;
 mod typed;
 

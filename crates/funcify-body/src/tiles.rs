@@ -12,15 +12,11 @@ use crate::integer::Element;
 use crate::ir::Op;
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
-use crate::typed;
+use crate::{single, typed};
 
-/// The maximum number of lanes in a block.
-const BLOCK: usize = 1024;
-/// The maximum number of lanes in a block if tiles of [`BLOCK`] lanes would not fit into the L1 cache.
-const SMALL_BLOCK: usize = 256;
-
-/// The maximum total size of a body's tiles, in bytes, at which they fit into the L1 cache together with its streams.
-const TILES_IN_CACHE: usize = 24 << 10;
+/// The number of bytes in a tile. Larger tiles would not stay in the L1 cache until they are read, and smaller ones
+/// would spend a larger part of the time on the fixed cost of a step, about 15 ns.
+const TILE_BYTES: usize = 4096;
 
 /// The memory of a body's streams. Each slice starts at the lowest element of the stream that the body accesses.
 pub trait Streams {
@@ -30,10 +26,72 @@ pub trait Streams {
     fn write(&mut self, stream: usize) -> &mut [u8];
 }
 
+/// The number of words of 64 bits in a cache line.
+const LINE_WORDS: usize = 8;
+
 /// The memory for the values that a body computes. All bodies that run on the same `Tiles` share this memory.
 #[derive(Debug, Default)]
 pub struct Tiles {
-    tiles: Vec<Vec<u64>>,
+    memory: Vec<u64>,
+}
+
+/// The tiles of a running body, one after the other. Each begins at a cache line, because a vector that crosses a line
+/// takes two accesses.
+struct Slots<'t> {
+    memory: &'t mut [u64],
+    /// The distance between two tiles in words.
+    stride: usize,
+}
+
+/// The tiles of a running body except one, which is being written.
+struct OtherSlots<'t> {
+    before: &'t [u64],
+    after: &'t [u64],
+    written: usize,
+    stride: usize,
+}
+
+impl<'t> Slots<'t> {
+    /// Returns `count` tiles of at least `bytes` bytes in `memory`, which grows if it is too small.
+    fn new(memory: &'t mut Vec<u64>, count: usize, bytes: usize) -> Self {
+        // Add a line, so that the same lane of two tiles is never at a distance that is a multiple of the page size.
+        // The processor would mistake a load for one that depends on an earlier store to the other tile.
+        let stride = bytes.div_ceil(size_of::<u64>()).next_multiple_of(LINE_WORDS) + LINE_WORDS;
+        if memory.len() < count * stride + LINE_WORDS {
+            memory.resize(count * stride + LINE_WORDS, 0);
+        }
+        let skipped = memory.as_ptr().align_offset(LINE_WORDS * size_of::<u64>());
+        Slots { memory: &mut memory[skipped..], stride }
+    }
+
+    #[inline(always)]
+    fn tile(&self, tile: usize) -> &[u8] {
+        cast_slice(&self.memory[tile * self.stride..][..self.stride])
+    }
+
+    #[inline(always)]
+    fn tile_mut(&mut self, tile: usize) -> &mut [u8] {
+        cast_slice_mut(&mut self.memory[tile * self.stride..][..self.stride])
+    }
+
+    /// Returns a tile to write, and the other tiles.
+    #[inline(always)]
+    fn split(&mut self, written: usize) -> (&mut [u8], OtherSlots<'_>) {
+        let (before, rest) = self.memory.split_at_mut(written * self.stride);
+        let (tile, after) = rest.split_at_mut(self.stride);
+        (cast_slice_mut(tile), OtherSlots { before, after, written, stride: self.stride })
+    }
+}
+
+impl<'t> OtherSlots<'t> {
+    #[inline(always)]
+    fn tile(&self, tile: usize) -> &'t [u8] {
+        let words = match tile < self.written {
+            true => &self.before[tile * self.stride..],
+            false => &self.after[(tile - self.written - 1) * self.stride..],
+        };
+        cast_slice(&words[..self.stride])
+    }
 }
 
 thread_local! {
@@ -71,14 +129,15 @@ impl Tiles {
         if lanes == 0 {
             return;
         }
-        while self.tiles.len() < code.tiles {
-            self.tiles.push(vec![0; BLOCK]);
+        if single::is_faster(fused) {
+            return single::run::<T, S>(simd, fused, &mut self.memory, streams);
         }
-        let is_large = || code.tiles * BLOCK * code.element(size_of::<T>()) > TILES_IN_CACHE;
-        let block = if lanes > SMALL_BLOCK && is_large() { SMALL_BLOCK } else { BLOCK };
+        let element = fused.element(size_of::<T>());
+        let block = TILE_BYTES / element;
         let width = lanes.min(block);
+        let mut slots = Slots::new(&mut self.memory, code.tiles, width * element);
         for (tile, op, ty) in &code.constants {
-            typed::fill::<T>(*op, *ty, &mut bytes_mut(&mut self.tiles[*tile])[..width * ty.size(size_of::<T>())]);
+            typed::fill::<T>(*op, *ty, &mut slots.tile_mut(*tile)[..width * ty.size(size_of::<T>())]);
         }
         let size = |stream: usize| paths[stream].ty.size(size_of::<T>());
         for start in (0..lanes).step_by(block) {
@@ -93,7 +152,7 @@ impl Tiles {
                     Order::Splat | Order::Strided => true,
                 };
                 if is_loaded {
-                    let to = &mut bytes_mut(&mut self.tiles[*tile])[..count * size(*stream)];
+                    let to = &mut slots.tile_mut(*tile)[..count * size(*stream)];
                     let lanes = Block { stream: path, start, count };
                     match size(*stream) {
                         8 => lanes.load::<u64>(cast_slice_mut(to), cast_slice(streams.read(*stream))),
@@ -103,7 +162,7 @@ impl Tiles {
                 }
             }
             for step in &code.steps {
-                self.step::<T, S>(simd, step, fused, streams, (start, count));
+                run_step::<T, S>(simd, step, fused, (&mut slots, streams), (start, count));
             }
             // A loaded value that is stored unchanged is first copied to its tile, because another store may overwrite
             // its stream.
@@ -111,7 +170,7 @@ impl Tiles {
                 if let Source::Loaded(load) = source {
                     let (from, tile) = code.loads[*load];
                     if paths[from].order == Order::Dense {
-                        let to = &mut bytes_mut(&mut self.tiles[tile])[..count * size(from)];
+                        let to = &mut slots.tile_mut(tile)[..count * size(from)];
                         to.copy_from_slice(&streams.read(from)[start * size(from)..][..count * size(from)]);
                     }
                 }
@@ -123,7 +182,7 @@ impl Tiles {
                     Source::Tile(tile) => *tile,
                     Source::Loaded(load) => code.loads[*load].1,
                 };
-                let from = &bytes(&self.tiles[tile])[..len];
+                let from = &slots.tile(tile)[..len];
                 let lanes = Block { stream: path, start, count };
                 match size(*stream) {
                     8 => lanes.store::<u64>(cast_slice(from), cast_slice_mut(streams.write(*stream))),
@@ -133,55 +192,44 @@ impl Tiles {
             }
         }
     }
+}
 
-    fn step<T: MathTable + Item, S: Simd>(
-        &mut self,
-        simd: S,
-        step: &Step,
-        fused: &Fused,
-        streams: &impl Streams,
-        (start, count): (usize, usize),
-    ) {
-        let Fused { code, streams: paths, .. } = fused;
-        let mut to = std::mem::take(&mut self.tiles[step.to]);
-        // Create the empty slices from `u64` slices, because even an empty slice must be aligned.
-        let mut from: [&[u8]; 3] = [bytes(&[]); 3];
-        for (from, source) in from.iter_mut().zip(&step.from) {
-            *from = match source {
-                Source::Tile(tile) => bytes(&self.tiles[*tile]),
-                Source::Loaded(load) => match code.loads[*load] {
-                    (stream, _) if paths[stream].order == Order::Dense => {
-                        &streams.read(stream)[start * paths[stream].ty.size(size_of::<T>())..]
-                    }
-                    (_, tile) => bytes(&self.tiles[tile]),
-                },
-            };
-        }
-        let [ty, of] = step.types;
-        let float = size_of::<T>();
-        let mut sizes = [of.size(float); 3];
-        if step.op == Op::Select {
-            sizes[0] = 1;
-        }
-        for (from, size) in from.iter_mut().zip(sizes) {
-            *from = &from[..(count * size).min(from.len())];
-        }
-        typed::run::<T, S>(simd, step.op, step.types, &mut bytes_mut(&mut to)[..count * ty.size(float)], &from);
-        self.tiles[step.to] = to;
+/// Runs a step on `count` lanes, beginning at lane `start`.
+fn run_step<T: MathTable + Item, S: Simd>(
+    simd: S,
+    step: &Step,
+    fused: &Fused,
+    (slots, streams): (&mut Slots<'_>, &impl Streams),
+    (start, count): (usize, usize),
+) {
+    let Fused { code, streams: paths, .. } = fused;
+    let (to, others) = slots.split(step.to);
+    // Create the empty slices from `u64` slices, because even an empty slice must be aligned.
+    let mut from: [&[u8]; 3] = [cast_slice::<u64, u8>(&[]); 3];
+    for (from, source) in from.iter_mut().zip(&step.from) {
+        *from = match source {
+            Source::Tile(tile) => others.tile(*tile),
+            Source::Loaded(load) => match code.loads[*load] {
+                (stream, _) if paths[stream].order == Order::Dense => {
+                    &streams.read(stream)[start * paths[stream].ty.size(size_of::<T>())..]
+                }
+                (_, tile) => others.tile(tile),
+            },
+        };
     }
+    let [ty, of] = step.types;
+    let float = size_of::<T>();
+    let mut sizes = [of.size(float); 3];
+    if step.op == Op::Select {
+        sizes[0] = 1;
+    }
+    for (from, size) in from.iter_mut().zip(sizes) {
+        *from = &from[..(count * size).min(from.len())];
+    }
+    typed::run::<T, S>(simd, step.op, step.types, &mut to[..count * ty.size(float)], &from);
 }
 
 /// The float type of a program: `f32` or `f64`.
 pub trait Item: Element {}
 impl Item for f32 {}
 impl Item for f64 {}
-
-#[inline(always)]
-fn bytes(tile: &[u64]) -> &[u8] {
-    cast_slice(tile)
-}
-
-#[inline(always)]
-fn bytes_mut(tile: &mut [u64]) -> &mut [u8] {
-    cast_slice_mut(tile)
-}

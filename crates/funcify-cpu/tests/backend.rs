@@ -403,21 +403,41 @@ fn totals_that_start_from_one_number_are_divided() {
 }
 
 #[test]
-fn a_loop_that_is_not_compiled_says_which_op_stands_in_the_way() {
-    let graph = built("medians", |g| {
-        let xs = g.input("xs", "f32[T,3]");
-        scan(g.input("start", "f32[]"), xs, |sum, x| {
-            let next = switch(x.argmax(0), [&|| x.index(0, 1), &|| x.index(0, 2), &|| x.index(0, 0)]);
-            (sum + next, ())
-        })
-        .0
-    });
+fn a_loop_that_is_not_compiled_says_which_op_prevents_it() {
+    // Sums `x` over a grid with as many axes as there are nested loops.
+    fn nested(x: Value, depth: usize) -> Value {
+        let steps = ScanOptions::new().length(2);
+        let body = |sum, ()| (sum + if depth == 0 { x } else { nested(x.cos(), depth - 1) }, ());
+        scan_with(steps, x, (), body).0
+    }
+    let graph = built("grid", |g| nested(g.input("x", "f32[]"), 7));
     let function = Function::compile(&graph, &Cpu::default()).unwrap();
-    let sum = function.call_host(&[[[1f32, 1.5, 9.0], [2.0, 3.0, 1.0]].into(), HostTensor::scalar(0f32)]).unwrap();
-    assert_eq!(sum, [HostTensor::scalar(2f32)]);
+    let x = HostTensor::scalar(0.5f32);
+    let expected = evaluate(&graph, std::slice::from_ref(&x)).unwrap();
+    assert_eq!(function.call_host(&[x]).unwrap(), expected);
     let report = function.report();
     assert_eq!(report.loops[0].strategy, LoopStrategy::Native);
-    assert!(report.to_string().contains("not compiled: `switch`"), "{report}");
+    assert!(report.to_string().contains("not compiled: `scan`"), "{report}");
+}
+
+#[test]
+fn a_switch_on_an_integer_is_compiled() {
+    let graph = built("chosen", |g| {
+        let (xs, start) = (g.input("xs", "f32[T,3]"), g.input("start", "f32[]"));
+        let sum = scan(start, (xs, g.input("indices", "i64[T]")), |sum, (x, index)| {
+            let next = switch(index, [&|| x.index(0, 1), &|| x.index(0, 2), &|| x.index(0, 0)]);
+            let median = switch(x.argmax(0), [&|| x.index(0, 1), &|| x.index(0, 2), &|| x.index(0, 0)]);
+            (sum * 2.0 + next + median, ())
+        });
+        sum.0
+    });
+    let function = Function::compile(&graph, &Cpu::default()).unwrap();
+    // An index outside of the branches selects the nearest one.
+    let indices = [i64::MIN, -1, 0, 1, 2, 3, (1 << 33) + 1, i64::MAX];
+    let xs = numbers(&[indices.len(), 3], 1);
+    let inputs = [xs, HostTensor::scalar(0f32), indices.into()];
+    assert_eq!(function.call_host(&inputs).unwrap(), evaluate(&graph, &inputs).unwrap());
+    assert!(function.report().loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{}", function.report());
 }
 
 #[test]

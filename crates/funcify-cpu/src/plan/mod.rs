@@ -129,7 +129,7 @@ pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 pub(crate) const UNBOUNDED_ITERATIONS: usize = 1 << 30;
 
 /// The maximum depth of nested loops in a program.
-pub const DEPTH: usize = 3;
+pub const DEPTH: usize = 5;
 
 /// The instructions for a call, and the memory regions that they use.
 #[derive(Clone, Debug, Default)]

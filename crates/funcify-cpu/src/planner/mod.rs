@@ -1,6 +1,6 @@
 //! The planner: compiles a checked graph with known sizes to a [`Plan`].
 //!
-//! `loops` plans scans, including the memory for sequences, traces and carries. `while_loop` plans while loops, and
+//! `boundary` moves reshapes out of the program. `loops` plans scans, including the memory for sequences, traces and carries. `while_loop` plans while loops, and
 //! `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to instructions over
 //! rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates registers. Transposes,
 //! slices, broadcasts and reads of a sequence's rows only change addresses. The elements are copied only if an
@@ -15,6 +15,7 @@
 //! The planner rejects unsupported ops by name, before anything runs.
 
 mod blocks;
+mod boundary;
 mod choice;
 mod copies;
 mod cost;
@@ -136,6 +137,19 @@ impl Division {
 /// Plans a graph for the given sizes. With `may_refuse`, the plan may reject a call at run time, and the caller must
 /// check that the plan's element type can represent the integers in the inputs.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
+    let Some(inner) = boundary::without_boundary_reshapes(graph) else {
+        return plan_in_any_type(graph, sizes, division, may_refuse);
+    };
+    let mut planned = plan_in_any_type(&inner, sizes, division, may_refuse)?;
+    for ((_, shape), output) in planned.results.iter_mut().zip(graph.outputs()) {
+        let size_unknown = |_| Declined::new("output", "a size that follows from values");
+        *shape = graph.ty(output.value).shape.value(sizes).map_err(size_unknown)?;
+    }
+    Ok(planned)
+}
+
+/// Plans a graph with floats only or, if that fails, with integers stored as integers.
+fn plan_in_any_type(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let declined = match plan_with(graph, sizes, (division, false), may_refuse) {
         Err(declined) => declined,
         floats => return floats,
@@ -492,7 +506,9 @@ impl Planner {
 
     /// Returns the type in which the plan holds the elements of a value.
     fn representation(&self, graph: &Graph, value: ValueId) -> Type {
-        match self.can_represent(graph, value) {
+        // A vector holds four times as many bytes as floats.
+        let is_byte = self.is_typed && graph.ty(value).dtype == DType::U8;
+        match self.can_represent(graph, value) && !is_byte {
             true => Type::Float,
             false => type_of(graph.ty(value).dtype),
         }

@@ -167,6 +167,6 @@ mod tests {
         assert!(!columns.interleaves(&columns.clone()));
         assert!(!whole.part(0, 0, 1, 1).interleaves(&whole.part(0, 1, 2, 1)));
         assert!(!columns.interleaves(&View { region: 1, ..beside.clone() }));
-        assert!(!columns.interleaves(&View { steps: [4, 0, 0], ..beside }));
+        assert!(!columns.interleaves(&View { steps: [4, 0, 0, 0, 0], ..beside }));
     }
 }

@@ -381,7 +381,7 @@ mod tests {
     /// in register 3. Otherwise, the code reads the row from the state's register, which is wrong, because the state
     /// was overwritten in the meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
-        let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
+        let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };
         let keep = aside.then(|| op(Verb::Copy, 3, 0));
         let ops = [op(Verb::Store, 1, 0)].into_iter().chain(keep).chain([

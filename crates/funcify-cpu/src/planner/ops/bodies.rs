@@ -87,7 +87,18 @@ impl Scope<'_, '_> {
             && !node.inputs.iter().any(is_deferred)
             && (continues
                 || !may_be_deferred
-                    && self.shape_of(value)?.iter().product::<usize>() >= self.planner.division.min_floats()))
+                    && self.lanes_of_body(value)? >= self.planner.division.min_floats()))
+    }
+
+    /// Returns the number of lanes of a body that computes a value. Outside of loops, a part reads and writes only its
+    /// own columns of tensors that the caller passes, so that a body covers a single unit of them.
+    fn lanes_of_body(&self, value: ValueId) -> Result<usize> {
+        let shape = self.shape_of(value)?;
+        let first = match self.planner.label(self.graph, value) {
+            Label::Axis(axis) if self.planner.emitter.blocks.depth() == 1 => axis,
+            _ => 0,
+        };
+        Ok(shape[first..].iter().product())
     }
 
     /// Adds an elementwise op to a body, and returns its result, or `None` if bodies do not support the op.

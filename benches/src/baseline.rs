@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Run;
 use crate::rows::Measurement;
 
-/// The smallest relative increase of a ratio that is reported. The threshold is higher for rows whose times vary more.
+/// The minimum relative increase at which a ratio is reported. The threshold is higher for rows whose times vary more.
 const MIN_INCREASE: f64 = 0.15;
 
 /// The ratio of a subject's time to the handwritten loop's time, from an earlier run.

@@ -71,13 +71,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a table with a row for each program and backend. Returns `false` if a call took too long to return.
+/// Prints a table with a row for each program and backend. Returns `false` if a call took too long to return, or if no
+/// call of a row was cancelled before it ended.
 fn print(arguments: &Arguments) -> Result<bool> {
     let after: &[u64] = if arguments.quick { &[150] } else { &[10, 50, 150, 400, 1000, 2500] };
     println!("| program | backend | cancelled | step | returned within | |");
     println!("|---|---|--:|--:|--:|---|");
     let mut table = Table { after, only: arguments.only.as_deref(), is_met: true };
-    // Burn's backward pass reports a cancellation by panicking. The message must not appear in the middle of the table.
+    // Burn's backward pass reports a cancellation by panicking. The panic message must not appear in the middle of the
+    // table.
     std::panic::set_hook(Box::new(|_| {}));
     on_backend(&mut table, &Reference)?;
     on_backend(&mut table, &Cpu::default())?;
@@ -107,7 +109,7 @@ struct Table<'a> {
     after: &'a [u64],
     /// The filter, if any: only rows whose program or backend name contains this text are measured.
     only: Option<&'a str>,
-    /// `true` if every call returned in time.
+    /// `true` if every cancelled call returned in time, and each row has at least one cancelled call.
     is_met: bool,
 }
 

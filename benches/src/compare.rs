@@ -23,7 +23,8 @@ impl Values {
         self.0.push((subject, results));
     }
 
-    /// Returns the subject that supplies the expected values, and its results, or `None` if no subject has results.
+    /// Returns the subject that supplies the expected values, together with its results. Returns `None` if no subject
+    /// has results.
     fn expected_values(&self) -> Option<(&'static str, &BTreeMap<String, HostTensor>)> {
         let of = |name: &&str| self.0.iter().find(|(subject, _)| **subject == **name);
         let best = TRUSTED_SUBJECTS.iter().find_map(of).or(self.0.first())?;

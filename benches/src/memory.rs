@@ -30,20 +30,21 @@ impl MemoryBaseline {
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident }
     }
 
-    /// Returns the peak number of allocated bytes since this baseline, minus the number of bytes that were allocated
-    /// then.
+    /// Returns the peak number of allocated bytes since this baseline, minus the number of bytes allocated at the
+    /// baseline.
     pub(crate) fn allocated(&self) -> usize {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// Returns the peak resident memory since this baseline, minus the memory that was resident then, in bytes. Returns
-    /// `None` if the system does not report it.
+    /// Returns the peak resident memory since this baseline, minus the memory resident at the baseline, in bytes.
+    /// Returns `None` if the system does not report it.
     pub(crate) fn resident(&self) -> Option<usize> {
         Some(read_status("VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
-/// Reads a value, in bytes, from `/proc/self/status`. Returns `None` on systems other than Linux, which lack this file.
+/// Reads a value, in bytes, from `/proc/self/status`. Returns `None` on systems other than Linux, because only Linux
+/// has this file.
 fn read_status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

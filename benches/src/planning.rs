@@ -1,11 +1,12 @@
 //! Measures how planning time grows with the number of ops: `--planning`.
 //!
-//! The benchmark repeatedly doubles the size of each kind of program. The planning time is the time that
-//! `Function::compile` and the first call take, minus that of the second call: a program of known sizes is planned when
-//! it is compiled, and any other program when it is first called with new sizes. The time per op is not constant: a
-//! program that exceeds the engine's instruction limit is planned loop by loop, and a routine that exceeds another
-//! limit is not compiled to machine code. Therefore, the time per op in the largest program may be up to [`ALLOWED`]
-//! times that in the smallest one. If planning took quadratic time, this ratio would be 64.
+//! The benchmark repeatedly doubles the size of each kind of program. The planning time is the time of
+//! `Function::compile` and the first call, minus the time of the second call. Compilation and the first call both
+//! count, because a program of known sizes is planned when it is compiled, and any other program when it is first
+//! called with new sizes. The time per op is not constant: a program that exceeds the engine's instruction limit is
+//! planned loop by loop, and a routine that exceeds another limit is not compiled to machine code. Therefore, the time
+//! per op in the largest program may be up to [`ALLOWED`] times that in the smallest one. If planning took quadratic
+//! time, this ratio would be 64.
 
 use std::time::{Duration, Instant};
 

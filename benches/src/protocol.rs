@@ -1,4 +1,4 @@
-//! The messages between the harness and a worker. Each is one line of JSON, described in `peers/PROTOCOL.md`.
+//! The messages between the harness and a worker. Each message is one line of JSON, described in `peers/PROTOCOL.md`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Implements the worker process for one of this program's own subjects. It builds and runs one workload at a time.
+//! Implements the worker process for one of this program's own subjects. The worker builds and runs one workload at a
+//! time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};

@@ -56,7 +56,7 @@ fn it_is_trained_and_served() {
         let losses =
             said.lines().filter_map(|line| line.split_once(" nats per held-out")?.0.rsplit(' ').next()?.parse().ok());
         let losses: Vec<f64> = losses.collect();
-        // Guessing uniformly among all 256 bytes has a loss of 5.5 nats.
+        // Guessing uniformly among all 256 bytes gives a loss of 5.5 nats.
         assert!(matches!(losses[..], [first, second] if second < first && second < 4.0), "{said}");
         let plot = std::fs::read_to_string(folder.0.join("losses.svg")).unwrap();
         assert!(plot.matches("<polyline").count() >= 2 && plot.contains("nats per byte"), "{plot}");

@@ -18,7 +18,7 @@ fuzz_target!(|text: String| {
     let probing = std::thread::Builder::new().stack_size(STACK).spawn(move || probe(&text, text.len() as u64));
     let probed = probing.expect("a thread can be started").join().expect("a probe catches panics");
     if let Err(reason) = probed {
-        // Print the reason here, because the panic hook of `set_up` prints nothing.
+        // Print the reason here, because the panic hook that `set_up` installs prints nothing.
         eprintln!("{reason}");
         std::process::abort();
     }

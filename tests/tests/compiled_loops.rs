@@ -125,8 +125,8 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
         let function = Function::compile(&graph, backend).unwrap();
         for (v, h) in [(12, 5), (7, 4), (12, 5)] {
             let fixed = [noise(DType::F32, &[v, h]), noise(DType::F32, &[h, v]), noise(DType::F32, &[h])];
-            // The model ends up repeating one token forever. The first of these end tokens ends the loop early, and the
-            // second never occurs.
+            // The model ends up repeating one token forever. Of the two end tokens below, the first ends the loop
+            // early, and the second never occurs.
             for end in [v as i64 - 1, -1] {
                 let inputs = [&fixed[..], &[HostTensor::scalar(1i64), HostTensor::scalar(end)]].concat();
                 let expected = evaluate(&graph, &inputs).unwrap();

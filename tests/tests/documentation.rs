@@ -74,11 +74,11 @@ fn the_gradient_is_what_the_program_prints() {
     assert_eq!(blocks("docs/derivatives.md", "```text"), [gradient.to_string().trim_end()]);
 }
 
-/// Checks the diffs in the documentation: the lines on each side must occur, in order, in the tested code before or
-/// after the change.
+/// Checks the diffs in the documentation. The lines before the change, and the lines after it, must each occur in order
+/// in tested code.
 #[test]
 fn the_changes_of_existing_models_are_those_that_are_tested() {
-    // Users of `funcify` reach the crate `funcify-candle` as a module.
+    // Users of `funcify` access the crate `funcify-candle` as the module `funcify::candle`.
     let as_module = |text: &str| text.replace("funcify_candle::", "funcify::candle::");
     let candle = ["before", "after"].map(|file| read(&format!("crates/funcify-candle/tests/drop_in/{file}.rs")));
     let candle = candle.map(|code| as_module(&code));

@@ -139,8 +139,8 @@ fn a_static_input_is_compiled_in() {
     }
 }
 
-/// Checks that a program is compiled for each value of the static input of a `switch`, but not for each value of the
-/// static input that is a loop's number of steps.
+/// Checks that a program is compiled for each value of `k`, the static input that selects a `switch` branch. Different
+/// values of `n`, the number of steps of a loop, share a program.
 #[test]
 fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     let graph = built("model", |g| {
@@ -159,8 +159,8 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
 }
 
 /// Tests three loops on Candle: one with a static number of steps, one with an early exit, and one over the rows that
-/// the second loop returns. Candle compiles all three or, if their steps contain an op that the engine does not
-/// compile, unrolls the first one and runs the other two natively.
+/// the second loop returns. Candle compiles all three loops. If their steps contain an op that the engine does not
+/// compile, Candle unrolls the first loop and runs the other two natively.
 #[test]
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_static() {
     let graph = |dtype: &str| {

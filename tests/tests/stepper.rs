@@ -133,8 +133,8 @@ fn steps_have_the_numbers_of_the_sequence() {
     on_every_backend!(check);
 }
 
-/// Checks that a step computes a value only once if it is both an output and the next state, and returns the same
-/// tensor for both.
+/// Checks that a value that is both an output and the next state is computed only once, and that the step returns the
+/// same tensor for both.
 #[test]
 fn outputs_that_are_one_value_are_one_tensor() {
     let graph = built("both", |g| {
@@ -189,7 +189,7 @@ fn states_are_taken_put_and_kept_in_files() {
         let function = Function::compile(&graph, backend).unwrap();
         let fixed: Vec<B::Tensor> = inputs[1..].iter().map(|input| backend.upload(input).unwrap()).collect();
         assert_eq!(Stepper::of(&function, &fixed).unwrap().step_host(&row(0)).unwrap(), outputs[0]);
-        // States and rows of wrong sizes are rejected, as are missing rows, and the current state stays unchanged.
+        // States and rows of the wrong size are rejected, and so are missing rows. The current state stays unchanged.
         let state = third.state().unwrap();
         assert!(third.set_state(&[("h".to_string(), numbers(DType::F32, &[3, 31], 1))].into()).is_err());
         assert!(third.step_host(&[numbers(DType::F32, &[3, 25], 1)]).is_err());

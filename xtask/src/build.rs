@@ -1,4 +1,4 @@
-//! Builds and runs programs of the workspace. Builds `funcify` only with the backends that a command needs.
+//! Builds and runs programs of the workspace. Builds `funcify` with only the backends that a command needs.
 
 use std::process::Command;
 

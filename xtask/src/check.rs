@@ -87,7 +87,7 @@ pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
     let run = ["+nightly", "fuzz", "run", "text", "--", words];
     let arguments = run.into_iter().chain(limits).chain(arguments.iter().map(String::as_str));
     // Only rustup's proxy understands `+nightly`. The variable `CARGO` contains the path of the actual cargo, which
-    // does not understand it.
+    // does not understand `+nightly`.
     let status = Command::new("cargo").args(arguments).current_dir(root()).status();
     Ok(status.map_err(|error| format!("cargo: {error}"))?.success())
 }

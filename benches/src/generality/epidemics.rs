@@ -35,7 +35,7 @@ fn seir_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
 }
 
 /// Builds a graph that models the spread of a disease between regions, and computes the mean squared error of the
-/// predicted new cases, in percent of the population.
+/// predicted new cases. Cases are measured in percent of the population.
 fn seir_fit(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("seir_fit", |g| {
         let (cases, mixing) = (g.input("cases", "f32[T,R]"), g.input("mixing", "f32[R,R]").softmax(1));

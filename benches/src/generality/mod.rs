@@ -102,7 +102,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Workload> {
     FILES.iter().copied().flatten()
 }
 
-/// Returns the workload with this name, which may be defined in this folder or in [`workloads`].
+/// Returns the workload with this name. Searches [`workloads`] and this folder.
 pub(crate) fn named(name: &str) -> Result<&'static Workload> {
     let everything = || workloads::ALL.iter().chain(all());
     everything().find(|workload| workload.name == name).with_context(|| {

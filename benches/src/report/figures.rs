@@ -1,4 +1,4 @@
-//! Reproduces the figures of PyTorch's paper on control flow that show how build time, running time and memory grow.
+//! Reproduces the figures on the growth of build time, running time and memory in PyTorch's paper on control flow.
 //!
 //! These are Figures 1, 2 and 5 of "Control flow operators in PyTorch" (2025).
 
@@ -134,7 +134,8 @@ fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     series
 }
 
-/// Summarises a figure in two sentences: which subject is best at the largest size, and how the subjects grow.
+/// Summarises a figure in two sentences. The first names the best and the worst subject at the largest size. The second
+/// says for which subjects the quantity depends on the size.
 fn summarise(figure: &Figure, series: &[Series]) -> String {
     let largest = series.iter().filter_map(|each| each.points.last()).map(|point| point.0).fold(0.0, f64::max);
     let mut last: Vec<(&str, f64)> = Vec::new();

@@ -37,7 +37,7 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A column of the overview, which shows the fastest of several subjects.
+/// A column of the overview. Each cell shows the fastest of the column's subjects.
 struct Column {
     title: &'static str,
     includes: fn(&Subject) -> bool,

@@ -60,11 +60,11 @@ pub(crate) struct Workload {
     pub(crate) differentiated: &'static [&'static str],
     /// `true` if a condition ends the loop, which means that the number of steps is known only at run time.
     pub(crate) is_conditional: bool,
-    /// The handwritten loop in Candle, if the workload has one. It returns its outputs in the order of the graph's
-    /// outputs.
+    /// The handwritten loop in Candle, if the workload has one. The loop returns its outputs in the order of the
+    /// graph's outputs.
     pub(crate) candle: Option<InCandle>,
-    /// The handwritten loop in Burn, if the workload has one. It returns its outputs as flat tensors, with integers
-    /// converted to floats.
+    /// The handwritten loop in Burn, if the workload has one. The loop returns its outputs as flat tensors, with
+    /// integers converted to floats.
     pub(crate) burn: Option<InBurn>,
 }
 

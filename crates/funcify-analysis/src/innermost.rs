@@ -22,9 +22,9 @@ struct Rows {
 impl ParallelAxis {
     /// Returns `true` if the values inside loops should be laid out with the parallel axis innermost. The decision
     /// depends on the values that have this axis, but not as their last axis. At least half of their elements must be
-    /// in values whose last axis is no longer than the parallel axis, and at least one such value must exist. At least
-    /// one op on such values must depend on their axes, such as a reduction. In addition, each matrix product must be
-    /// small enough to be computed as a sum of rows.
+    /// in values whose last axis is at most as long as the parallel axis, and at least one such value must exist. At
+    /// least one op on such values must depend on their axes, such as a reduction. In addition, each matrix product
+    /// must be small enough to be computed as a sum of rows.
     ///
     /// `max_terms` limits the number of multiplications that a matrix product needs per index of the axis. The first
     /// limit applies if each index multiplies its own pair of matrices, and the second one if all indices share one of
@@ -76,9 +76,8 @@ impl ParallelAxis {
 
 /// Returns `true` unless an op treats its operands and its result as lists of elements.
 fn depends_on_axes(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
-    let is_single = |value: ValueId| {
-        graph.ty(value).shape.value(sizes).is_ok_and(|shape| shape.iter().product::<usize>() == 1)
-    };
+    let is_single =
+        |value: ValueId| graph.ty(value).shape.value(sizes).is_ok_and(|shape| shape.iter().product::<usize>() == 1);
     match node.op.class() {
         OpClass::Elementwise(_) | OpClass::Creation(_) => false,
         OpClass::Movement(Movement::Broadcast(_)) => !is_single(node.inputs[0]),

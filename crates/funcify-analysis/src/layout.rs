@@ -129,8 +129,8 @@ impl TensorLayout {
         self.with_axes(shape.to_vec(), (0..shape.len()).map(stride).collect())
     }
 
-    /// Returns the layout of the same elements, in row-major order, with the given shape, or `None` if elements would
-    /// have to move.
+    /// Returns this layout reshaped to `shape`, with the elements in the same row-major order. Returns `None` if
+    /// elements would have to move.
     pub fn reshaped(&self, shape: &[usize]) -> Option<Self> {
         let strides = if self.is_empty() { in_order(shape) } else { reshaped_strides(self, shape)? };
         Some(self.with_axes(shape.to_vec(), strides))
@@ -155,8 +155,8 @@ impl TensorLayout {
     }
 }
 
-/// Returns the strides of the same elements, in row-major order, with the given shape, or `None` if elements would have
-/// to move. Merges contiguous old axes into runs, and then divides each run into new axes.
+/// Returns the strides of `layout` after a reshape to `shape`, or `None` if elements would have to move. Merges
+/// contiguous old axes into runs, and then divides each run into new axes.
 fn reshaped_strides(layout: &TensorLayout, shape: &[usize]) -> Option<Vec<isize>> {
     let mut runs: Vec<(usize, isize)> = Vec::new();
     for (size, stride) in

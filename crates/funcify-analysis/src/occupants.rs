@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-/// Identifies memory while an engine lays out a program: a region, or one allocation in it.
+/// Identifies a region of memory, or one allocation in a region, while an engine lays out a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Memory {
     /// The index of a region. Each region is one of the caller's tensors, or scratch memory.

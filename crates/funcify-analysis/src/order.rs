@@ -18,9 +18,9 @@ use crate::occupants::{Memory, Occupants};
 ///   memory.
 /// - **order-c2, free.** A node that reads elements in a different order than it writes them may write only to memory
 ///   that no value occupies. This rules out the memory of its own operands ([`ReadOrder::is_free`]).
-/// - **order-c3, deferred.** An addition to a state may be deferred until after the step only if the step reads neither
-///   the old nor the new state: the sum is the only reader of the state, and the next step is the only reader of the
-///   sum ([`ReadOrder::may_defer`]).
+/// - **order-c3, deferred.** An addition to a state may be deferred until after the step only if nothing else in the
+///   step reads the old or the new state: the addition is the only reader of the old state, and the next step is the
+///   only reader of the sum ([`ReadOrder::may_defer`]).
 /// - **order-c4, copies.** A copy may be read instead of its source as long as the source has not been written since
 ///   the copy was made ([`Contents`](crate::Contents) counts the writes).
 /// - **order-c5, moves.** After each step, the step's results are moved to the memory that the next step reads. If a
@@ -81,7 +81,7 @@ impl<'g> ReadOrder<'g> {
         self.remaining[value.index()]
     }
 
-    /// Begins a node. The reads of its operands remain outstanding until [`end`](ReadOrder::end) is called.
+    /// Starts laying out a node. The reads of its operands remain outstanding until [`end`](ReadOrder::end) is called.
     pub fn begin(&mut self, node: &'g Node) {
         debug_assert!(self.current_node.is_none(), "a node must end before the next one begins");
         self.current_node = Some(node);
@@ -92,7 +92,7 @@ impl<'g> ReadOrder<'g> {
         self.current_node
     }
 
-    /// Ends the current node. Returns the operands of the node that have no remaining reads.
+    /// Finishes laying out the current node. Returns the operands of the node that have no remaining reads.
     pub fn end(&mut self) -> Vec<ValueId> {
         let node = self.current_node.take().expect("`begin` was called before `end`");
         let mut done = Vec::new();

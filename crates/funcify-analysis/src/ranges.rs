@@ -129,8 +129,8 @@ pub struct Ranges {
 impl Ranges {
     /// Computes the ranges of a program's integers, for an engine whose float type is `element`.
     ///
-    /// If `are_checked` is set, the caller promises to check two assumptions at run time: that the absolute value of
-    /// each integer input, except for `u32` inputs, is at most half of the [`greatest_integer`] of `element`, and that
+    /// If `are_checked` is set, the caller promises to check two assumptions at run time. First, the absolute value of
+    /// each integer input, except for `u32` inputs, is at most half of the [`greatest_integer`] of `element`. Second,
     /// each loop without a bound ends after at most [`max_checked_steps`](Ranges::max_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
@@ -292,7 +292,8 @@ impl Ranges {
         }
     }
 
-    /// Analyses a scan. Returns the range of each state, which covers the state before, between and after the steps.
+    /// Analyses a scan. Returns the range of each state. The range covers the state before, between and after the
+    /// steps.
     fn scan(&mut self, scan: &Scan, operands: &[Fact], sizes: &Sizes) -> Vec<Fact> {
         let (places, params, results) = (scan.operands(), scan.params(), scan.results());
         let possible = |operand: usize| operands[operand].possible;
@@ -423,8 +424,8 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
     }
 }
 
-/// Returns the integer of a type with all bits set, or 1 for booleans. `not x` equals this integer minus `x`. Returns
-/// `None` for floats.
+/// Returns the integer of type `dtype` whose bits are all set, or 1 for booleans. `not x` equals this integer minus
+/// `x`. Returns `None` for floats.
 pub fn all_ones(dtype: DType) -> Option<i128> {
     limits(dtype).map(|(low, high)| if low < 0 { -1 } else { high })
 }

@@ -19,7 +19,7 @@ pub(crate) struct Block<'b> {
     pub(crate) count: usize,
 }
 
-/// A part of a block that consists of adjacent rows of lanes, along the two innermost axes of the stream.
+/// Adjacent rows of lanes in a block, along the two innermost axes of the stream.
 struct Plane {
     /// The index of the plane's first lane in the block.
     lane: usize,
@@ -162,7 +162,7 @@ impl Plane {
             7 => store_rows::<7, E>(from, data, at, self.strides),
             8 => store_rows::<8, E>(from, data, at, self.strides),
             16 if self.strides[1] == 1 => store_rows::<16, E>(from, data, at, self.strides),
-            // Store by columns only if they cannot overlap. Otherwise, the next arm stores the lanes in order.
+            // Store by columns only if the columns cannot overlap. Otherwise, the next arm stores the lanes in order.
             width if self.strides[0] == 1 && self.strides[1].unsigned_abs() >= self.rows => {
                 store_columns(from, width, data, at, self.strides[1])
             }

@@ -5,7 +5,7 @@
 use crate::float::Constants;
 
 /// Returns an integer whose low 51 bits are those of `x` truncated toward zero. |x| must be less than 2^51, so that
-/// adding `ROUNDER` is exact and moves the result to the low bits of the fraction.
+/// adding `ROUNDER` is exact and moves the truncated value to the low bits of the fraction.
 #[inline(always)]
 fn low_bits(x: f64) -> u64 {
     (x.trunc() + f64::ROUNDER).to_bits()
@@ -72,8 +72,8 @@ pub(crate) fn divide(x: f64, y: f64) -> u32 {
     low_bits(x / y) as u32
 }
 
-/// Divides two integers, and truncates the quotient toward zero. Both must be in the range that [`are_small`] checks.
-/// If `y` is 0, the result is unspecified.
+/// Divides two integers, and truncates the quotient toward zero. Both integers must be in the range that [`are_small`]
+/// checks. If `y` is 0, the result is unspecified.
 ///
 /// The quotient is exact for the same reason as in [`divide`]: |x| is less than 2^53.
 #[inline(always)]

@@ -33,13 +33,13 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn times(self, other: Self) -> Self;
     /// Returns the quotient of two elements.
     fn over(self, other: Self) -> Self;
-    /// Returns the element with the opposite sign.
+    /// Returns the element with its sign flipped.
     fn negated(self) -> Self;
     /// Returns `true` if the element is NaN.
     fn is_nan(self) -> bool;
-    /// Returns the larger of two elements. Treats NaN and signed zeros like [`max`](Float::max).
+    /// Returns the larger of two elements. Treats NaN and signed zeros as [`max`](Float::max) does.
     fn larger(self, other: Self) -> Self;
-    /// Returns the smaller of two elements. Treats NaN and signed zeros like [`min`](Float::min).
+    /// Returns the smaller of two elements. Treats NaN and signed zeros as [`min`](Float::min) does.
     fn smaller(self, other: Self) -> Self;
     /// Computes `a * b + c`, with a single rounding where the processor supports it.
     fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;

@@ -18,6 +18,14 @@ pub struct Fused {
     types: SmallVec<[Type; 4]>,
 }
 
+/// The memory of a body's streams. Each slice starts at the lowest element that the body accesses in the stream.
+pub trait Streams {
+    /// Returns the bytes of a stream that the body loads.
+    fn read(&self, stream: usize) -> &[u8];
+    /// Returns the bytes of a stream that the body stores to.
+    fn write(&mut self, stream: usize) -> &mut [u8];
+}
+
 /// The path of a stream through memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
@@ -54,7 +62,8 @@ pub(crate) enum Order {
 
 impl Fused {
     /// Creates a body that runs over axes of the given sizes. `strides` holds, for each stream, its stride along each
-    /// axis, in elements. A stream starts at the lowest address that it accesses, even if an axis is reversed.
+    /// axis, in elements. A stream starts at the lowest address that the body accesses in it, even if an axis is
+    /// reversed.
     pub fn new(body: Body, sizes: &[usize], strides: Vec<Vec<isize>>) -> Self {
         let streams = strides.into_iter().enumerate().map(|(index, strides)| {
             let is_load = |node: &&Node| node.op == Op::Load(index);
@@ -116,7 +125,8 @@ impl Fused {
         self.types.iter().map(|ty| ty.size(float)).max().unwrap_or(1)
     }
 
-    /// Returns the number of elements from the lowest to the highest element that a stream accesses, both included.
+    /// Returns the number of elements from the lowest to the highest element, inclusive, that the body accesses in a
+    /// stream.
     pub fn span(&self, stream: usize) -> usize {
         let steps = self.streams[stream].strides.iter().zip(&self.sizes);
         1 + steps.map(|(stride, size)| stride.unsigned_abs() * (size - 1)).sum::<usize>()

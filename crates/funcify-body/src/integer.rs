@@ -46,7 +46,7 @@ pub trait Integer: Element + Ord {
     fn saturate(number: i64) -> Self;
     /// Converts any float like `as`, but in a form that compiles to vector code.
     fn truncate(number: f64) -> Self;
-    /// Returns `true` if [`quotient`](Integer::quotient) divides all these integers exactly.
+    /// Returns `true` if [`quotient`](Integer::quotient) returns the correct result for all pairs of these integers.
     fn are_divisible(x: &[Self], y: &[Self]) -> bool;
     /// Divides two integers like [`IntBinary::Div`], but in a form that compiles to vector code.
     fn quotient(x: Self, y: Self) -> Self;
@@ -101,7 +101,7 @@ macro_rules! integers {
 
             #[inline(always)]
             fn binary(op: IntBinary, x: Self, y: Self) -> Self {
-                // If this is `false`, a shift by `y` shifts out all bits.
+                // If `is_within` is `false`, a shift by `y` shifts out all bits.
                 let is_within = (y as $unsigned) < <$int>::BITS as $unsigned;
                 match op {
                     IntBinary::Add => x.wrapping_add(y),

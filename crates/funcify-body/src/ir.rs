@@ -63,8 +63,8 @@ pub enum Op {
     /// saturate; NaN becomes 0. Conversions between integer types wrap. Conversions to masks yield `true` unless the
     /// number is 0.
     Cast,
-    /// The operand converted to the type of the result. The conversion must be exact. The operand is either a float
-    /// that holds an integer or a mask, or an integer or a mask that becomes a float.
+    /// The operand converted to the type of the result. The conversion must be exact. Either the operand is a float
+    /// that holds an integer or a mask, or the operand is an integer or a mask and the result is a float.
     Hold,
 }
 

@@ -54,7 +54,7 @@ mod typed;
 
 pub use code::Code;
 pub use float::Float;
-pub use fused::Fused;
+pub use fused::{Fused, Streams};
 pub use ir::{Body, Compare, IntBinary, IntUnary, Node, Op, Type, Value};
 pub use machine::{Machine, Translation};
-pub use tiles::{Item, Streams, Tiles, with_tiles};
+pub use tiles::{Item, Tiles, with_tiles};

@@ -29,7 +29,7 @@ pub enum Translation {
 }
 
 impl Machine {
-    /// Returns the instruction set of this processor that has the widest vectors.
+    /// Returns the instruction set with the widest vectors that this processor supports.
     pub fn detect() -> Self {
         Machine::of(Arch::new())
     }

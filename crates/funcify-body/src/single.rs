@@ -6,13 +6,12 @@
 use pulp::Simd;
 use pulp::bytemuck::{Pod, bytes_of, bytes_of_mut, cast_slice, cast_slice_mut};
 
-use crate::fused::{Fused, Order};
+use crate::fused::{Fused, Order, Streams};
 use crate::integer::{Element, Integer};
 use crate::ir::{Compare, IntBinary, IntUnary, Node, Op, Type};
 use crate::kernels::Binary;
 use crate::kernels::math::MathTable;
 use crate::kernels::table::Elementwise;
-use crate::tiles::Streams;
 
 /// The maximum number of lanes that run one at a time.
 const MAX_LANES: usize = 2;

@@ -7,24 +7,17 @@ use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use crate::block::Block;
 use crate::code::{Source, Step};
-use crate::fused::{Fused, Order};
+use crate::fused::{Fused, Order, Streams};
 use crate::integer::Element;
 use crate::ir::Op;
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
-use crate::{single, typed};
+use crate::single;
+use crate::typed;
 
 /// The number of bytes in a tile. Larger tiles would not stay in the L1 cache until they are read, and smaller ones
 /// would spend a larger part of the time on the fixed cost of a step, about 15 ns.
 const TILE_BYTES: usize = 4096;
-
-/// The memory of a body's streams. Each slice starts at the lowest element of the stream that the body accesses.
-pub trait Streams {
-    /// Returns the bytes of a stream that the body loads.
-    fn read(&self, stream: usize) -> &[u8];
-    /// Returns the bytes of a stream that the body stores to.
-    fn write(&mut self, stream: usize) -> &mut [u8];
-}
 
 /// The number of words of 64 bits in a cache line.
 const LINE_WORDS: usize = 8;

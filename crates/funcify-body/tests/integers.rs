@@ -114,8 +114,8 @@ macro_rules! check_integers {
     };
 }
 
-/// Expands to a list of operand pairs: all pairs of edge values; multiples of a random divisor and their neighbours,
-/// each with the divisor; and pairs of random integers.
+/// Expands to a list of operand pairs: all pairs of edge values; for each of many random divisors, a random multiple
+/// and its two neighbours, each paired with the divisor; and pairs of random integers.
 macro_rules! pairs {
     ($int:ident) => {{
         let mut random = Random(3);
@@ -144,7 +144,7 @@ fn quotients_remainders_powers_and_choices_are_exact() {
     check_integers!(i32, Type::I32, pairs!(i32));
     check_integers!(u32, Type::U32, pairs!(u32));
     check_integers!(i64, Type::I64, pairs!(i64));
-    // The engine divides i64 integers in f64 if their magnitudes are below 2^50. The magnitude of each dividend is
+    // The engine uses f64 division for i64 integers whose magnitudes are below 2^50. The magnitude of each dividend is
     // close to the largest multiple of the divisor below this limit.
     let mut random = Random(4);
     let small = (0..50_000).map(|_| {

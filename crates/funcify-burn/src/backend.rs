@@ -225,8 +225,8 @@ fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
     }
-    // Burn's flex device panics on an offset into an empty tensor. No row of such a tensor has elements, so the slice
-    // can start at 0.
+    // Burn's flex device panics if a slice of an empty tensor does not start at 0. No row of such a tensor has
+    // elements, so the slice can start at 0.
     let start = if sizes.contains(&0) { 0 } else { start };
     Ok(kinds::slice(tensor.clone(), &kinds::slices_along(sizes, 0, start, start + count, 1)))
 }

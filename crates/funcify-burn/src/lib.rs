@@ -9,10 +9,10 @@
 //!
 //! # As a backend
 //! [`Burn`] is a handle to a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on the
-//! primitive tensors of Burn's `Dispatch` backend, whose rank is known only at run time. Burn's autodiff is not
-//! involved, because funcify differentiates the graph itself. On the CPU devices, the engine of `funcify-cpu` compiles
-//! and runs whole f32 and f64 loops. All other loops run natively: each buffer of rows is allocated once, and its rows
-//! are written in place.
+//! primitive tensors of Burn's `Dispatch` backend. The ranks of these tensors are known only at run time. Burn's
+//! autodiff is not involved, because funcify differentiates the graph itself. On the CPU devices, the engine of
+//! `funcify-cpu` compiles and runs whole f32 and f64 loops. All other loops run natively: each buffer of rows is
+//! allocated once, and its rows are written in place.
 //!
 //! ```
 //! use funcify::HostTensor;
@@ -39,8 +39,8 @@
 //! On the CPU devices, Burn's integer arithmetic panics in cases where funcify's ops have a defined result: overflow
 //! (in builds with overflow checks), division by zero, and casts of numbers that the target type cannot represent. So
 //! on these devices, this crate computes integer arithmetic itself, on the host. On wgpu, these cases do not panic, so
-//! integer arithmetic uses Burn's ops, and combines several of them where the result of a single Burn op would differ
-//! from that of funcify's op.
+//! this crate uses Burn's integer ops. Where the result of a single Burn op would differ from that of funcify's op, the
+//! crate combines several Burn ops.
 //!
 //! # Operations that wait for a wgpu device
 //! Kernels, and the steps of native loops, are enqueued without waiting. These operations wait for the device:

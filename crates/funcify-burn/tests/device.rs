@@ -18,8 +18,8 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// Checks that devices with their own memory prefer less depth to less work. On these devices, each step of a
-/// sequential loop launches kernels.
+/// Checks that devices with their own memory prefer parallel loops, which take fewer sequential steps but do more work.
+/// On these devices, each step of a sequential loop launches kernels.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {

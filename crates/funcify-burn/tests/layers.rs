@@ -68,8 +68,8 @@ fn seeded<T>(device: &Device, draw: impl FnOnce() -> T) -> T {
 }
 
 /// Compares the outputs and gradients of a layer with those of the reference evaluator. Unless the layer has a reverse
-/// direction, also checks that it returns the same outputs if the sequence is split in two, and the second part starts
-/// from the final state of the first.
+/// direction, also splits the sequence in two, starts the second part from the final state of the first, and checks
+/// that the outputs are the same.
 fn check<M: Module, S: Tensors + Clone>(
     layer: nn::Layer,
     make: impl Fn(&Device) -> M,
@@ -78,7 +78,7 @@ fn check<M: Module, S: Tensors + Clone>(
     for device in autodiff_devices() {
         let (module, xs) = seeded(&device, || {
             let module = make(&device);
-            // Reading the parameters initialises those that are drawn lazily.
+            // Burn initialises some parameters only when they are read, so read all of them here.
             parameters(&module, None);
             (
                 module,

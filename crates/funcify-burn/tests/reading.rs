@@ -1,5 +1,6 @@
-//! Tests that a body is rejected if it reads elements of its tensors. The recorded graph must be valid for tensors with
-//! any elements. The rejection must not depend on the values that the body reads, or on the function that reads them.
+//! Tests that a body is rejected if it reads elements of its tensors, because the recorded graph must be valid for all
+//! values of the elements. The rejection must not depend on the values that the body reads, or on the function that
+//! reads them.
 
 use std::cell::Cell;
 use std::panic::Location;

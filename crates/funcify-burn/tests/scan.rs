@@ -15,7 +15,7 @@ const BATCH: usize = 3;
 const INPUTS: usize = 4;
 const WIDTH: usize = 5;
 
-/// Returns the gradient of each parameter of a module, in order, or `None` where Burn has none.
+/// Returns the gradient of each parameter of a module, in order, with `None` for a parameter without a gradient.
 fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Option<TensorData>> {
     struct Collect<'a>(&'a Gradients, Vec<Option<TensorData>>);
     impl ModuleVisitor for Collect<'_> {

@@ -1,4 +1,5 @@
-//! Tests that errors of every kind name the line of the user's call, and that inputs without a gradient are not errors.
+//! Tests that errors of every kind name the line of the user's call, and that inputs without a gradient do not cause
+//! errors.
 
 mod common;
 

@@ -401,9 +401,9 @@ fn what_a_record_cannot_have_is_refused_by_name() {
     });
 }
 
-/// Checks that a loop over a batch normalisation is rejected. Burn differentiates this op with a single rule, in which
-/// gradients flow through the statistics of the batch. Capture records it as several ops, and the tape appears to stop
-/// the gradients at the statistics.
+/// Checks that a loop is rejected if its body uses batch normalisation. Burn differentiates this op with a single rule,
+/// in which gradients flow through the statistics of the batch. Capture records batch normalisation as several ops, and
+/// on the tape the gradients appear to stop at the statistics.
 #[test]
 fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
     let normed = |w: Vector, c: Vector, x: Vector| {
@@ -431,7 +431,7 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
                 assert!(text.contains(part), "{text}\ndoes not contain: {part}");
             }
         }
-        // The same computation, composed of elementary ops.
+        // Check that the same computation is accepted if it is composed of elementary ops.
         let by_ops = |w: Vector, c: Vector, x: Vector| {
             let rows = c * w.clone() + x.clone();
             let centred = rows.clone() - rows.mean();

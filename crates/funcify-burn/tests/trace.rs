@@ -148,12 +148,13 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("unfold", body!(|x, y| x.unfold::<3, _>(1, 2, 1).sum_dim(2).squeeze_dim::<2>(2) + y.slice(s![.., ..3]))),
 ];
 
-/// The ops for which only results are compared, because they have no gradients or because Burn's gradients differ.
+/// The ops for which only results are compared, because they have no gradients or because Burn's gradients differ from
+/// funcify's.
 const VALUES: &[(&str, Body)] = &[
     // Burn's backward pass differentiates the tanh approximation of GELU instead of GELU itself.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
-    // Burn has no gradient rule of its own for the hard sigmoid. It differentiates a clamp, whose gradient at its
-    // bounds is unspecified.
+    // Burn has no gradient rule for the hard sigmoid. It differentiates a clamp instead, and the gradient of a clamp at
+    // its bounds is unspecified.
     ("hard sigmoid", body!(|x, y| activation::hard_sigmoid(x * 8.0 - y, 0.2, 0.5))),
     (
         "rounding",

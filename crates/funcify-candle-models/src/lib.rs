@@ -1,5 +1,5 @@
-//! Models of `candle-transformers`, reimplemented with compiled loops over the sequence: Mamba, Mamba-2, RWKV 5 and
-//! 6, RecurrentGemma and the recurrent part of EnCodec.
+//! Models of `candle-transformers` (the library), reimplemented with compiled loops over the sequence: Mamba, Mamba-2,
+//! RWKV 5 and 6, RecurrentGemma and the recurrent part of EnCodec.
 //!
 //! The library's models process a prompt token by token, or record every step for the backward pass. The models of
 //! this crate process a whole prompt in one call and return the logits of all positions. Generation then continues

@@ -55,8 +55,8 @@ pub trait Block {
     /// The state of the block.
     type State;
 
-    /// Runs the block on `xs`, `[batch, steps, features]`, which is preceded by `pos` earlier steps. Returns the
-    /// output and the state after the last step.
+    /// Runs the block on `xs`, `[batch, steps, features]`. `pos` is the number of steps before `xs`. Returns the output
+    /// and the state after the last step.
     #[track_caller]
     fn forward(&self, xs: &Tensor, state: &Self::State, pos: usize) -> Result<(Tensor, Self::State)>;
 }

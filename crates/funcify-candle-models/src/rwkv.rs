@@ -355,8 +355,7 @@ impl Mixing {
         })
     }
 
-    /// Interpolates each row of `xs` with the row of `before` at the same index, which is the row of the previous
-    /// step.
+    /// Interpolates each row of `xs` with the row of the previous step, which `before` holds at the same index.
     fn mix(&self, xs: &Tensor, before: &Tensor) -> Result<MixedInputs> {
         match self {
             Mixing::Parameters { mix, decay } => {

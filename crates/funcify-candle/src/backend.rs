@@ -95,9 +95,9 @@ impl Backend for Candle {
         Ok(trace)
     }
 
-    /// Detaches the tensor from any Candle graph. In booleans, replaces each nonzero byte with 1: callers may pass
-    /// other nonzero bytes, because Candle's `where_cond` treats them as true. This costs one kernel per boolean input;
-    /// rejecting bytes other than 0 and 1 would require reading the elements back.
+    /// Detaches the tensor from any Candle graph. Replaces each nonzero byte of a boolean tensor with 1. Callers may
+    /// pass other nonzero bytes, because Candle's `where_cond` treats them as true. The replacement costs one kernel
+    /// per boolean input. Rejecting bytes other than 0 and 1 would require reading the elements back.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         let tensor = tensor.detach();
         match dtype {

@@ -38,8 +38,8 @@ pub struct Candle {
 impl Candle {
     /// Returns the Candle backend on the CPU.
     ///
-    /// Set `RAYON_NUM_THREADS` before the process starts (to 1 for small tensors). Otherwise, each of Candle's own
-    /// matrix products queries the number of cores, which takes longer than a small product (see the crate
+    /// Set `RAYON_NUM_THREADS` before the process starts (to 1 for small tensors). Otherwise, Candle queries the number
+    /// of cores for each of its own matrix products. The query takes longer than a small product (see the crate
     /// documentation).
     pub fn cpu() -> Self {
         Candle { device: Device::Cpu }
@@ -113,7 +113,7 @@ pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Outcome {
     Ok(uploaded.map_err(without_backtrace)?)
 }
 
-/// Downloads a tensor as a host tensor of type `dtype`. Candle may store it as a different dtype.
+/// Downloads a tensor as a host tensor of type `dtype`. Candle may store the tensor as a different dtype.
 pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
     let storage = match dtype {
         DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),

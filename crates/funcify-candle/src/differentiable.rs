@@ -17,8 +17,7 @@ use crate::autodiff::storage::Elements;
 use crate::device::Candle;
 use crate::errors;
 
-/// A graph compiled for Candle that acts as a single node of Candle's graph: `backward` runs funcify's own backward
-/// program.
+/// A compiled graph that acts as a single node of Candle's graph: `backward` runs funcify's own backward program.
 ///
 /// A call takes any number of arguments and returns any number of results, of mixed types. Gradients are computed for
 /// tracked arguments. The programs are specialised to the set of tracked inputs, so that untracked inputs cost
@@ -221,9 +220,9 @@ impl Differentiable {
     }
 
     /// Runs the graph on arguments in the order of its inputs. If there is a differentiable path from a tracked
-    /// argument to any result, all float results are tracked. As in Candle, a tracked argument without such a path,
-    /// for example one that is only compared, has no gradient. If a path contains an op without a derivative, the
-    /// call returns an error.
+    /// argument to any result, all float results are tracked. As in Candle, a tracked argument without such a path, for
+    /// example one that is only compared, has no gradient. If such a path contains an op without a derivative, the call
+    /// returns an error.
     ///
     /// ```
     /// use candle_core::{Device, Tensor, Var};
@@ -289,7 +288,7 @@ impl TrackedPrograms {
     }
 
     /// Returns the programs for a set of tracked inputs, or `None` if no gradient can reach these inputs. Compiles the
-    /// programs on first use, and optimises the layout of the residuals for the sizes of that call.
+    /// programs on first use, and optimises the layout of the residuals for the sizes of the first call's arguments.
     fn find_or_make_programs(
         &self,
         at: &Place,
@@ -401,7 +400,7 @@ fn attach_results(
             )
         }
     });
-    // This cannot fail, because the cell is set only here.
+    // `set` cannot fail, because the cell is set only here.
     let _ = saved.set(takes.collect());
     results.truncate(count);
     Ok(results)

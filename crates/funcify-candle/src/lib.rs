@@ -33,8 +33,8 @@
 //!
 //! Matrix products use the same number of threads as Candle: the number given by `RAYON_NUM_THREADS` or
 //! `CANDLE_CPU_MASK` if one of them is set before the process starts, and the number of cores otherwise. This crate
-//! queries that number once. Candle's own products, outside compiled programs, query it in each call, which takes 50
-//! microseconds unless one of the variables is set.
+//! queries that number once. For its own products, outside compiled programs, Candle queries the number in each call.
+//! The query takes 50 microseconds unless one of the variables is set.
 //!
 //! # Gradients
 //!
@@ -71,9 +71,9 @@
 //! [`nn`] are graphs with parameters from a `VarBuilder`. The crate `funcify-candle-models` contains models of
 //! `candle-transformers` that use such loops.
 //!
-//! All of these support repeated and concurrent backward passes. Candle's `backward` does not support second
-//! derivatives: requesting one through any of these nodes is an error. To compute derivatives of any order,
-//! differentiate the graph instead.
+//! All nodes that this crate adds to Candle's graph support repeated and concurrent backward passes. Candle's
+//! `backward` does not support second derivatives: requesting one through any of these nodes is an error. To compute
+//! derivatives of any order, differentiate the graph instead.
 //!
 //! A plain [`Function`](funcify_runtime::Function) that is called with tracked tensors acts like a
 //! [`Differentiable`]. Call `detach()` on arguments that need no gradient. In a `U8` tensor passed as a boolean, any

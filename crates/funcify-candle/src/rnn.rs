@@ -36,13 +36,13 @@ impl RnnState for GRUState {
     }
 }
 
-/// Provides replacements for `seq` and `seq_init` of [`RNN`] that each run as a single node of Candle's graph. They
-/// return the outputs, with shape `[batch, steps, hidden]`, and the last state.
+/// Provides replacements for the methods `seq` and `seq_init` of [`RNN`]. Each replacement runs as a single node of
+/// Candle's graph, and returns the outputs, with shape `[batch, steps, hidden]`, and the last state.
 ///
 /// Candle's `seq` records every step. Its backward pass recurses through all steps and, if the input has a gradient,
 /// takes time quadratic in the number of steps. The backward pass of this trait's methods reruns segments of steps
 /// instead, as in [`scan`](crate::scan). (`GRU::states_to_tensor` concatenates the steps to `[batch, steps * hidden]`.
-/// This trait returns outputs with a separate step axis, for all networks.)
+/// The methods of this trait return outputs with a separate step axis, for all networks.)
 ///
 /// ```
 /// use candle_core::{DType, Device, Result, Tensor};

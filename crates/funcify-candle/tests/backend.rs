@@ -1,6 +1,6 @@
-//! Tests taking, writing and stacking rows, the backend's element types, and calls with tracked tensors. Also covers
-//! cases outside the conformance suite: tensors large enough for kernels to use several threads, constants that run as
-//! ops, and errors.
+//! Tests the functions that take, write and stack rows, the backend's element types, and calls with tracked tensors.
+//! Also covers cases outside the conformance suite: tensors large enough for kernels to use several threads, constants
+//! that run as ops, and errors.
 
 use candle_core::{Device, Tensor, Var};
 use funcify::dispatch::{Backend, Function, Part, StackType, run_op};

@@ -190,8 +190,8 @@ fn without_anything_tracked() {
     let (start, xs) = (tensor(1, &[2], DType::F32), tensor(2, &[STEPS, 2], DType::F32));
     let (last, ys) = scan(&start, &xs, |h, x| Ok(((&h + &x)?, h))).unwrap();
     assert!(!last.track_op() && !ys.track_op());
-    // A variable that the closure captures only as a detached tensor has no gradient, and does not affect other
-    // gradients.
+    // A variable that the closure captures only as a detached tensor has no gradient. The other captured variable still
+    // has one.
     let (w, hidden) = (var(3, &[2], DType::F32), var(4, &[2], DType::F32));
     let (weight, detached) = (w.clone(), hidden.detach());
     let (last, ()) = scan(&start, &xs, move |h, x| Ok((((h + x)? * weight.as_tensor())?.mul(&detached)?, ()))).unwrap();
@@ -231,7 +231,7 @@ fn captured_in_one_branch() {
     assert_gradients(&backward(&[&last]), &expected, &[&even, &odd], "branches");
 }
 
-/// Checks gradients through a tensor that is computed from a variable and that the closure either captures or receives
+/// Checks gradients through a tensor computed from a variable. The closure either captures this tensor or receives it
 /// as an operand.
 #[test]
 fn captured_tensors_with_a_graph() {

@@ -13,7 +13,7 @@ const STEPS: usize = 7;
 const BATCH: usize = 3;
 const WIDTH: usize = 4;
 
-/// Returns the named option sets that [`check`] passes to `scan_with`.
+/// Returns the sets of options that [`check`] passes to `scan_with`, with their names.
 fn ways() -> Vec<(&'static str, ScanOptions)> {
     let new = ScanOptions::new;
     vec![
@@ -26,8 +26,8 @@ fn ways() -> Vec<(&'static str, ScanOptions)> {
     ]
 }
 
-/// Runs a cell in a handwritten loop and in `scan_with` with each option set. Compares the results, and the gradients
-/// of the initial carry, the sequence and the variables.
+/// Runs a cell in a handwritten loop and in `scan_with` with each set of options. Compares the results, and the
+/// gradients of the initial carry, the sequence and the variables.
 fn check(name: &str, cell: Cell, shapes: &[&[usize]], carry: &[&[usize]], x: &[usize]) {
     for dtype in [DType::F32, DType::F64] {
         let vars: Vec<Var> = (0..).zip(shapes).map(|(seed, shape)| var(seed + 1, shape, dtype)).collect();
@@ -95,7 +95,7 @@ fn vars_of(map: &VarMap) -> Vec<Var> {
     map.all_vars()
 }
 
-/// Compares [`RnnExt`] with candle_nn's own loops for unmodified cells on batch-first sequences.
+/// Compares [`RnnExt`] with candle_nn's own loops. The cells are unmodified, and the sequences are batch-first.
 #[test]
 fn cells_of_candle_nn() {
     fn check<R: RnnExt>(

@@ -1,4 +1,4 @@
-//! Tests the change to an existing model that the README shows: runs the model before and after the change, and
+//! Tests the README's example of a change to an existing model: runs the model before and after the change, and
 //! compares the results.
 
 mod common;

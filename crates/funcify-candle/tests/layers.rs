@@ -31,7 +31,7 @@ fn shuffled(map: &VarMap) -> Vec<(String, Var)> {
     vars
 }
 
-/// Checks that this crate's layers can load weights that candle_nn saved to a safetensors file, and that they compute
+/// Checks that this crate's layers can load weights that candle_nn saved to a safetensors file. The layers must compute
 /// the same outputs and gradients as candle_nn's layers.
 #[test]
 fn weights_of_candle_nn() {

@@ -16,8 +16,8 @@ pub(crate) struct Arguments {
     /// The safetensors file with the inputs, keyed by name; their shapes determine the sizes of the program's symbols.
     #[arg(long)]
     inputs: PathBuf,
-    /// The largest allowed difference between a float before and after rewriting, relative to the largest magnitude in
-    /// the output.
+    /// The largest amount by which rewriting may change a float in an output, relative to the largest magnitude in that
+    /// output.
     #[arg(long, default_value_t = 1e-4)]
     tolerance: f64,
 }

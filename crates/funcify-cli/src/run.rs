@@ -1,5 +1,5 @@
 //! `funcify run`: runs a program from a `.fir` file, optionally differentiated or batched, on a backend. Reads the
-//! program's inputs from a safetensors file, and can write its outputs to another one.
+//! program's inputs from a safetensors file, and can write the program's outputs to another file.
 
 use std::time::Duration;
 
@@ -171,8 +171,8 @@ mod tests {
     fn a_program_from_a_file_runs_on_every_backend_in_both_strategies() {
         let inputs = tensors([("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))]);
         let expected = tensors([("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]);
-        // Element `t` of `xs` is a term of `last` and of all elements of `ys` from `t` onwards, so its gradient is the
-        // sum of their cotangents.
+        // Element `t` of `xs` is a term of `last` and of all elements of `ys` from `t` onwards. The gradient of element
+        // `t` is therefore the sum of the cotangents of `last` and of these elements of `ys`.
         let along = [("ct_ys", [1f32, 10.0, 100.0].into()), ("ct_last", HostTensor::scalar(1000f32))];
         let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
         let gradients =
@@ -234,8 +234,8 @@ mod tests {
         HostTensor::scalar(number)
     }
 
-    /// Checks derivatives and batches of `DECAY`, for which last = x0 w^2 + x1 w + x2. The first derivative of `last`
-    /// with respect to w is 2 x0 w + x1, and the second is 2 x0.
+    /// Checks derivatives and `--vmap` of `DECAY`. For three rows, last = x0 w^2 + x1 w + x2. The first derivative of
+    /// `last` with respect to w is 2 x0 w + x1, and the second is 2 x0.
     #[test]
     fn derivatives_and_lanes_in_any_order() {
         let xs = || ("xs", HostTensor::from([1f32, 2., 3.]));

@@ -7,8 +7,8 @@ use funcify_conformance::support::{OpProgram, Support, determine_support, op_pro
 
 use super::*;
 
-/// Writes STATUS.md, or returns an error if a backend is absent. If `check` is set, writes nothing, compares the
-/// existing file with the current table, leaving out absent backends, and returns `false` if they differ.
+/// Writes STATUS.md, or returns an error if a backend is absent. If `check` is set, writes nothing. Instead, compares
+/// the existing file with the current table, without the absent backends, and returns `false` if they differ.
 pub(crate) fn run(check: bool) -> Result<bool> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../STATUS.md");
     let (mut present, mut absent) = (Vec::new(), Vec::new());

@@ -44,7 +44,7 @@ pub struct Case {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Expected {
-    /// The expected outputs, which are matched to those of the backend by name.
+    /// The expected outputs. They are matched by name with the outputs of the backend.
     Outputs(Vec<ExpectedOutput>),
     /// An error of this kind ([`funcify::Error::kind`]).
     Error(&'static str),
@@ -159,8 +159,8 @@ impl Case {
 /// f64 and rounds once per op.
 ///
 /// The relative tolerance covers the errors of elementwise functions and of reassociated sums. The absolute tolerance
-/// is the same fraction of `scale`, the magnitude of terms that cancel, plus the smallest normal number, because a
-/// backend may flush subnormals to zero.
+/// is the same fraction of `scale`, the magnitude of terms that cancel, plus the smallest normal number. Adding this
+/// number allows for backends that flush subnormals to zero.
 pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),

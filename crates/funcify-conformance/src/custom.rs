@@ -13,7 +13,8 @@ use crate::lanes::{cases_on_lanes, stack_lanes, vary_input};
 /// For each list of operands, the cases run the op on uploaded tensors, on views of larger tensors, under `vmap`, and
 /// in a loop over rows. A backend may compile this loop if the op has a composition
 /// ([`CustomOp::composition`](funcify::ops::CustomOp::composition)). If the op has derivative rules, further cases
-/// compute its first derivatives in forward and reverse mode and a second derivative, both outside and inside the loop.
+/// compute its derivatives, both outside and inside the loop: first derivatives in forward and reverse mode, and a
+/// second derivative.
 ///
 /// ```
 /// use funcify::HostTensor;

@@ -56,9 +56,9 @@ pub(crate) fn output_keys(name: &str) -> Vec<String> {
     keys(name, &[("", "out"), ("tan_", "jvp"), ("grad_", "grad"), ("tan_grad_", "hvp"), ("tan_tan_grad_", "grad3")])
 }
 
-/// Returns a key for each group whose prefix begins the name. `groups` holds pairs of a prefix and a group.
-/// Differentiation appends a number to names that are already taken, so a name that ends with `_2` also gets the keys
-/// of the name without `_2`. These follow in reverse order of the groups.
+/// Returns a key for each group whose prefix matches the start of the name. `groups` holds pairs of a prefix and a
+/// group. Differentiation appends a number to names that are already taken, so a name that ends with `_2` also gets the
+/// keys of the name without `_2`. These additional keys come last, in reverse order of the groups.
 fn keys(name: &str, groups: &[(&str, &str)]) -> Vec<String> {
     let key = |name: &str, (prefix, group): &(&str, &str)| Some(format!("{group}.{}", name.strip_prefix(prefix)?));
     let mut keys: Vec<String> = groups.iter().filter_map(|group| key(name, group)).collect();

@@ -171,7 +171,7 @@ mod tests {
         assert!(!covers("op/*_f16", "op/tanh_bf16") && !covers("op/*_f16", "op/cast_f16_i64"));
         assert!(!covers("op/*_f16", "dtype/sum_f16"));
         assert!(covers("*", "op/tanh_f16") && covers("op/tanh_f16*", "op/tanh_f16"));
-        // The prefix and the suffix of the name that match the text around the star must not overlap.
+        // The text before the star and the text after it must match parts of the name that do not overlap.
         assert!(!covers("op/f16*f16", "op/f16"));
     }
 }

@@ -52,8 +52,8 @@ pub fn evaluate_lanes_one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Op
     graph.outputs().iter().enumerate().map(output).collect()
 }
 
-/// Returns, for each input of a single-op case, the index of the operand that it supplies. For input `uploaded_3_1`,
-/// the index is 1. If the inputs are named differently, input `i` supplies operand `i`.
+/// Returns, for each input of a single-op case, the index of the operand that the input supplies. For input
+/// `uploaded_3_1`, the index is 1. If the inputs are named differently, input `i` supplies operand `i`.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();
@@ -61,8 +61,8 @@ pub fn operands(case: &Case) -> Vec<usize> {
     numbered.unwrap_or_else(|| places.collect())
 }
 
-/// Builds the cases of the category `vmap`: every op on f32, i64 and booleans with two lanes, mapped once over all
-/// operands, and once over the first operand only.
+/// Builds the cases of the category `vmap`: two-lane cases of every op on f32, i64 and booleans. Some are mapped over
+/// all operands, and some over the first operand only.
 pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
     let is_shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
     let cases: Vec<Vec<Case>> = ops.par_iter().filter(is_shown).map(cases_on_lanes).collect::<Result<_, String>>()?;

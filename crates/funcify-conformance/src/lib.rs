@@ -1,9 +1,9 @@
 //! The conformance suite of funcify, which runs the same cases on every backend.
 //!
-//! A case ([`Case`]) consists of a graph, its inputs and the expected result. Expected results are golden values,
-//! computed independently of funcify, or come from the reference evaluator. A backend ([`Subject`]) may declare gaps
-//! ([`Expectations`]). The program of each case runs with unrolled loops and with native loops, as written and after
-//! rewriting.
+//! A case ([`Case`]) consists of a graph, its inputs and the expected result. Expected results are either golden
+//! values, which were computed independently of funcify, or the results of the reference evaluator. A backend
+//! ([`Subject`]) may declare gaps ([`Expectations`]). The program of each case runs with unrolled loops and with native
+//! loops, as written and after rewriting.
 //!
 //! # A backend of your own
 //!
@@ -39,12 +39,12 @@
 //! reduce     2104   61            +203
 //! ```
 //!
-//! `cases` counts the cases that need the op, and `nothing else` those that need only this op. The last column counts
-//! the cases that start to run once the backend has this op and all ops above it.
+//! `cases` counts the cases that need the op, and `nothing else` counts those that need only this op. The last column
+//! counts the cases that start to run once the backend has this op and all ops above it.
 //!
 //! The second argument of [`run_as_tests`] declares gaps, in the TOML format of [`expectations`]. `partial = true`
-//! declares that the backend is under construction: without it, one additional test fails for each missing op or type.
-//! Permanent gaps are declared case by case, with their error and a reason.
+//! declares that the backend is under construction. Without this setting, one additional test fails for each missing op
+//! or type. Permanent gaps are declared case by case, with their error and a reason.
 //!
 //! # Ops of your own
 //!

@@ -97,7 +97,7 @@ pub enum Status {
     Fail,
     /// The case has a declared gap, and failed with the declared error.
     Unsupported,
-    /// The case needs ops for which the backend has no lowering rules yet, or types that it does not support.
+    /// The case needs ops for which the backend has no lowering rules yet, or types that the backend does not support.
     Needs,
     /// The backend is not available on this machine.
     Absent,

@@ -24,7 +24,7 @@ pub enum Support {
 pub struct OpProgram {
     /// The op's name.
     pub op: &'static str,
-    /// The dtype of the op's first operand, or of its result if it has no operands.
+    /// The dtype of the op's first operand, or of its result if the op has no operands.
     pub dtype: DType,
     graph: Graph,
     inputs: Vec<HostTensor>,

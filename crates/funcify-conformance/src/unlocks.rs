@@ -25,8 +25,8 @@ pub struct Unlock {
     pub newly_unlocked: usize,
 }
 
-/// Lists the missing ops and types, given the needs of each case. The list is greedy: each entry unlocks the most
-/// further cases, given that the entries before it are available.
+/// Lists the missing ops and types, given the needs of each case. The list is greedy: each entry is the op or type that
+/// unlocks the most additional cases once all entries before it are available.
 ///
 /// ```
 /// use funcify_conformance::unlocks;

@@ -1,7 +1,7 @@
 //! Checks the properties that ops report to passes (`Op::lanes_along`, `Op::linearity`, `cannot_fail`) by running the
 //! ops.
 //!
-//! The reference evaluator runs every node of every case on its own, with random operands. The checks do not share
+//! The reference evaluator runs each node of every case in isolation, with random operands. The checks do not share
 //! code with the implementation: a lane is independent if it does not change when other lanes change, and an op is
 //! linear if it preserves linear combinations.
 

@@ -11,7 +11,7 @@ use funcify_conformance::{Case, all_cases};
 /// An example of an op: the prefix of its cases' names, the op, and the types of its operands.
 type Example = (String, Op, Vec<TensorType>);
 
-/// The ops without a case for each dtype: a constant has no operands whose type can be checked, and the cases with
+/// The ops that need no case for each dtype: a constant has no operands whose type can be checked, and the cases with
 /// loops have their own categories.
 const WITHOUT: [&str; 2] = ["constant", "scan"];
 
@@ -154,7 +154,7 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
     }
 }
 
-/// Returns the op with this name from the tables of elementwise ops, or `None` if they do not list it.
+/// Returns the op with this name from the tables of elementwise ops, or `None` if no table lists the op.
 fn elementwise(name: &str) -> Option<Op> {
     fn row<T: OpRules + Copy + Into<Op>>(rows: &[T], name: &str) -> Option<Op> {
         rows.iter().find(|op| op.name() == name).map(|op| (*op).into())

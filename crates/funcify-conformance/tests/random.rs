@@ -200,7 +200,7 @@ fn random_programs_have_all_properties() {
     assert!(rare.is_empty(), "too rare: {rare:?}");
     let compared = |property: &str| run.tally.0.get(property).copied().unwrap_or(0);
     assert!(run.programs * 100 >= count as usize * 98, "{} programs", run.programs);
-    // These shares are smaller, because programs with custom rules that do not compute true derivatives are not
+    // These minimum shares are lower, because programs whose custom rules do not compute true derivatives are not
     // compared with finite differences.
     let shares = [("differences", 6), ("differences of derivative", 6)];
     let mostly = ["vjp", "vjp of derivative", "native", "lanes"].map(|property| (property, 8));

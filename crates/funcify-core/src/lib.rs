@@ -5,7 +5,7 @@
 //!
 //! - [`graph`]: programs that are traced from closures and checked for all sizes. [`Value`]: a tensor in a program.
 //! - [`ops`]: every op with its type rule and its semantics.
-//! - [`derivative`]: derivatives of programs, which are programs themselves. [`vmap()`]: batching over lanes.
+//! - [`derivative`]: derivatives of programs. A derivative is again a program. [`vmap()`]: batching over lanes.
 //! - [`evaluate`]: the reference evaluator, which defines the result of a program.
 //! - [`types`]: element types, symbolic dimensions, shapes. [`HostTensor`]: tensors in host memory.
 //! - [`Error`]: the typed errors of all functions. [`Cancellation`]: a handle that stops a running call. [`memory`]:

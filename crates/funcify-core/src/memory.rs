@@ -25,8 +25,8 @@ const DEFAULT_BUDGET: u64 = 16 << 30;
 /// The budget of the process, or 0 before it is first read or set.
 static BUDGET: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the budget of the process: the number of bytes of tensors that a program may hold at once, unless its
-/// options set a different budget.
+/// Returns the budget of the process: the maximum number of bytes that the tensors of a program may occupy at once. The
+/// options of a program can set a different budget.
 ///
 /// The budget is the first of the following that is available: the value passed to [`set_memory_budget`], the
 /// environment variable `FUNCIFY_MEMORY_BUDGET`, three quarters of the machine's memory (or of the limit of the

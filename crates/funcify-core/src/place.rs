@@ -65,7 +65,7 @@ impl fmt::Display for Site {
 /// ```
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Place {
-    /// The name of the op, or of the function for errors outside an op.
+    /// The name of the op, or the name of the function if the error occurs outside an op.
     pub op: String,
     /// The source location of the user's call.
     pub site: Site,

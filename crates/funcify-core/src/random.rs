@@ -78,7 +78,7 @@ pub fn split(key: Value, n: impl Into<Dim>) -> Value {
 }
 
 /// Derives a new key from `key` and an integer, like JAX's `fold_in`. `data` is an integer scalar, or one integer per
-/// key. It can be the index of a step, a layer or a worker. Only its lower 32 bits are used.
+/// key. The integer can be the index of a step, a layer or a worker. Only the lower 32 bits of the integer are used.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -228,8 +228,8 @@ pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     -(-uniform(key, shape, dtype, smallest_normal, 1.0).log()).log()
 }
 
-/// Samples i64 indices along an axis, with the softmax of `logits` as their probabilities. The axis is removed. `key`
-/// is a single key of type `u32[2]`.
+/// Samples i64 indices along an axis, with the softmax of `logits` as their probabilities. The result has the shape of
+/// `logits` without this axis. `key` is a single key of type `u32[2]`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -349,8 +349,8 @@ fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
         return x % divisor;
     }
-    // `x >> 1` is a nonnegative i64. Twice its quotient by `divisor` equals the quotient of `x` by `divisor`, or is
-    // smaller by one.
+    // `x >> 1` is a nonnegative i64. Dividing `x >> 1` by `divisor` and doubling the quotient yields the quotient of
+    // `x` by `divisor`, or one less.
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);

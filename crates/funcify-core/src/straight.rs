@@ -20,7 +20,7 @@ impl Graph {
     /// are selected, in order. It has the same inputs and outputs as the graph, and the same derivatives at these
     /// arguments. Calls to functions with custom derivative rules are kept.
     ///
-    /// Use it for small programs, to inspect the steps of a loop and to check its derivatives.
+    /// Use this method for small programs, to inspect the steps of a loop and to check its derivatives.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -313,9 +313,9 @@ impl Engine {
         &self.plan.results
     }
 
-    /// Converts a tensor to the elements of an operand. Returns `None` if the operand is held as floats and the tensor
-    /// contains an integer that is too large, or if the operand is held as integers and the tensor has another element
-    /// type.
+    /// Converts a tensor to the elements of an operand. If the operand is held as floats, returns `None` for a tensor
+    /// that contains too large an integer. If the operand is held as integers, returns `None` for a tensor of floats or
+    /// booleans.
     pub fn elements(&self, operand: usize, tensor: &HostTensor) -> Option<Elements<'static>> {
         let dtype = self.dtype();
         if self.plan.types[0][operand] != Type::Float {

@@ -1,4 +1,5 @@
-//! Records which transformations of the planner were applied, so that tests can check that they exercise all of them.
+//! Records the transformations that the planner applied, so that tests can check that every transformation is
+//! exercised.
 
 use std::cell::Cell;
 

@@ -66,8 +66,8 @@ pub use residuals::{DerivativePrograms, lay_out_residuals};
 #[doc(hidden)]
 pub use run::{CallError, Element, Executor, Slice, SliceMut};
 
-/// Returns statistics of the checks, in this process, that plans compute the same values as their graphs. These checks
-/// run only if debug assertions are enabled.
+/// Returns statistics about the plans that this process has checked against their graphs. A check verifies that a plan
+/// computes the same values as its graph. The checks run only if debug assertions are enabled.
 #[doc(hidden)]
 pub fn proof_counts() -> ProofCounts {
     proof::counts()

@@ -19,7 +19,8 @@ pub struct DerivativePrograms<B: Backend> {
     pub backward: Function<B>,
     /// The source of each input of the backward program.
     pub backward_inputs: Vec<BackwardInput>,
-    /// For each input of the graph, `true` if its gradient was requested and a result depends on it differentiably.
+    /// For each input of the graph, `true` if its gradient was requested and the input has a differentiable path to a
+    /// result.
     pub differentiated: Vec<bool>,
 }
 
@@ -50,8 +51,8 @@ impl<B: Backend> DerivativePrograms<B> {
     }
 }
 
-/// Finds the inputs marked in `wrt` that have a differentiable path to a result. Returns a list that marks them, and
-/// the graphs that compute their gradients, or `None` if no input has such a path.
+/// Finds the inputs marked in `wrt` that have a differentiable path to a result. Returns a mask of these inputs, and
+/// the forward and backward graphs for their gradients. Returns `None` if no input has such a path.
 #[track_caller]
 fn connected_pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Option<(Vec<bool>, Pullback)>> {
     let mut connected = wrt.to_vec();
@@ -80,10 +81,10 @@ fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullba
 }
 
 /// Changes the memory layout of the residuals that a forward program saves for a backward program. Uses the layout in
-/// which the loops of the forward plan store the residuals, for arguments of the given sizes. Neither plan then has to
-/// transpose the residuals. The change is safe, because no other code reads the residuals. The first `outputs` outputs
-/// of the forward graph are the results of the original graph, and keep their layout. The programs also support other
-/// sizes, and compute the same values as before.
+/// which the loops of the forward plan store the residuals, for arguments of the given sizes. Neither the forward plan
+/// nor the backward plan then has to transpose the residuals. The change is safe, because no other code reads the
+/// residuals. The first `outputs` outputs of the forward graph are the results of the original graph, and keep their
+/// layout. The programs also support other sizes, and compute the same values as before.
 pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));

@@ -73,8 +73,8 @@ impl Slot {
 }
 
 impl OnSlices {
-    /// Compiles a graph for arguments of the given shapes, one for each input. If the graph cannot be compiled as a
-    /// whole, the error names the op that prevents it. [`Function`] supports such graphs, too.
+    /// Compiles a graph for arguments of the given shapes. `shapes` contains one shape for each input. If the graph
+    /// cannot be compiled as a whole, the error names the op that prevents it. [`Function`] supports such graphs, too.
     ///
     /// ```
     /// use funcify::Graph;

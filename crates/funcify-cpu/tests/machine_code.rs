@@ -196,7 +196,8 @@ fn loops_that_end_early() {
     agrees(root, &[&[], &[]]);
 }
 
-/// Steps read rows of a state that later steps overwrite, so the loop's code loads values that it has stored itself.
+/// Each step reads rows that earlier steps wrote and later steps overwrite. The loop's code therefore loads values that
+/// it has stored itself.
 #[test]
 fn rows_that_are_read_where_they_were_written() {
     let graph = built("lags", |g| {

@@ -264,8 +264,8 @@ fn views_of_a_state_are_read_before_the_next_state_is_there() {
     }
 }
 
-/// The next state is computed from the elements of the state, which the step reads in another order. Nothing else reads
-/// the state.
+/// The step reads the elements of the state in another order, and computes the next state from these elements. Nothing
+/// else reads the state.
 #[test]
 fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     let steps: [fn(Value, Value) -> Value; 10] = [

@@ -116,9 +116,9 @@ fn ops_have_their_operands_and_shapes() {
     refuses("2 operands instead of 3", |[x, y, _]| {
         vec![Op::Recur { recurrence: Recurrence::Linear, down: false }.over([2, 4], y.rows(4), &[x, x])]
     });
-    refuses("more than 3 loops deep", |[x, y, _]| {
+    refuses("more than 5 loops deep", |[x, y, _]| {
         let copy = COPY.over([1, 4], y, &[x]);
-        vec![repeat(2, vec![repeat(2, vec![repeat(2, vec![repeat(2, vec![copy])])])])]
+        (0..6).fold(vec![copy], |body, _| vec![repeat(2, body)])
     });
 }
 

@@ -50,7 +50,8 @@ struct Places {
     registers: [Operand; 3],
 }
 
-/// Builds the two plans whose programs `programs` returns: the correct one, and the one with a planted error.
+/// Builds a plan from each of the two programs that `programs` returns. The first plan is correct, and the second one
+/// has a planted error.
 fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]) -> [Plan; 2] {
     [0, 1].map(|which| {
         let mut plan = Plan::default();

@@ -1,4 +1,4 @@
-//! Tests compiled loops that read a state, or a sum of products, in the same step in which it changes. The results must
+//! Tests compiled loops in which each step reads a state or a sum of products, and also changes it. The results must
 //! agree with the reference evaluator.
 
 mod numbers;
@@ -34,8 +34,8 @@ fn rows_follow_from_two_rows_before_them() {
     }
 }
 
-/// Each step combines the state with some of its own elements, or with all of them in another order. The step must read
-/// the whole state before it writes the next one.
+/// Each step combines the state with some of the state's own elements, or with all of these elements in another order.
+/// The step must read the whole state before it writes the next one.
 #[test]
 fn a_state_is_combined_with_itself_as_it_was() {
     let steps: [fn(Value) -> Value; 6] = [

@@ -1,8 +1,8 @@
-//! Generates programs that exercise the planner's rules, compiles them undivided, divided into parts, and to machine
-//! code, and compares the results with the reference evaluator. `FUNCIFY_TEMPLATES=10000` runs more programs,
+//! Generates programs that exercise the planner's rules. Compiles each program undivided, in parts and as machine code,
+//! and compares the results with the reference evaluator. `FUNCIFY_TEMPLATES=10000` runs more programs,
 //! `FUNCIFY_TEMPLATES_SEED=7` runs different ones, and `FUNCIFY_TEMPLATES_FAMILY=strips` runs only the family `strips`.
-//! If `FUNCIFY_TEMPLATES_FOLDER` names a folder, programs with wrong results are written to it. `cargo xtask templates`
-//! runs the programs on every backend.
+//! If `FUNCIFY_TEMPLATES_FOLDER` names a folder, programs with wrong results are written to that folder. `cargo xtask
+//! templates` runs the programs on every backend.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

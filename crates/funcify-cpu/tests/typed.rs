@@ -182,7 +182,7 @@ fn sorts_and_running_sums_run_inside_a_loop() {
     check(&graph.unwrap(), &[xs]);
 }
 
-/// Tests fused bodies that run in several blocks, and read broadcast, transposed and reversed tensors.
+/// Tests fused bodies that run in several blocks. The bodies read operands that are broadcast, transposed or reversed.
 #[test]
 fn bodies_of_several_blocks() {
     let of = |shape: &[usize]| {

@@ -167,7 +167,8 @@ fn words_have_all_their_bits() {
     same_bits(&bits, &[random::host_key(7), numbers(&[3], 1)]);
 }
 
-/// Casts a word to bf16. If the word were first rounded to f32, it would be halfway between two bf16 numbers.
+/// Casts a word to bf16. If the word were first rounded to f32, it would be halfway between two bf16 numbers, and the
+/// cast would then round it the wrong way.
 #[test]
 fn words_are_rounded_once() {
     let graph = built("rounded", |g| {
@@ -193,7 +194,7 @@ fn numbers_of_words_are_not_rounded() {
             (sum + x, (sum * odd, random::bits(key, [2])))
         })
     });
-    // The shift by 0 bits keeps all bits of the second word.
+    // Shifting the second word by 0 bits keeps all its bits.
     let shifted = built("shifted", |g| {
         let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
         scan(x.sum(0), x, |sum, x| {

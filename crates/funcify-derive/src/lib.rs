@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, Index, parse_macro_input, parse_quote};
 
 /// Implements `Tree` for a struct. The leaves of the struct are the leaves of its fields. The path of each leaf begins
-/// with the name of the field, or with its index in a tuple struct.
+/// with the name of the field or, in a tuple struct, with the field's index.
 ///
 /// Every type parameter must implement `Tree`. Enums and unions are rejected, because the structure of a program must
 /// not depend on values.
@@ -40,7 +40,7 @@ fn tree(mut input: DeriveInput) -> Result<TokenStream, Error> {
         }
         Fields::Unit => (quote!(), quote!(#name)),
     };
-    // For a struct without fields, mark the arguments as used to avoid compiler warnings.
+    // If the struct has no fields, avoid compiler warnings about unused arguments.
     let visits = if fields.is_empty() { quote!(let _ = (path, visit);) } else { visits };
     let ignored = fields.is_empty().then(|| quote!(let _ = next;));
     Ok(quote! {

@@ -20,10 +20,10 @@ pub struct Register(Variable);
 pub struct Stream(usize);
 
 /// A builder for the loop of a routine. Streams, and loads that run once, must be added before
-/// [`begin`](Builder::begin), and the operations of an iteration after it.
+/// [`begin`](Builder::begin). The operations of an iteration must be added after that call.
 ///
-/// All vectors have the routine's number of lanes. If a load reads fewer elements, the remaining lanes are set to zero,
-/// except that a single element is broadcast to all lanes.
+/// All vectors have the routine's number of lanes. A load of a single element broadcasts the element to all lanes. Any
+/// other load of fewer elements than lanes sets the remaining lanes to zero.
 pub struct Builder<'f, T: Number> {
     pub(crate) function: FunctionBuilder<'f>,
     /// The type of an address.

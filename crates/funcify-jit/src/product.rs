@@ -9,7 +9,7 @@ use crate::number::Number;
 /// A matrix at the current address of a stream. The routine must not write to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'m> {
-    /// The stream whose current address is the address of the first element.
+    /// The stream whose current address is the address of the matrix's first element.
     pub stream: Stream,
     /// The number of rows.
     pub rows: usize,
@@ -85,8 +85,8 @@ impl<T: Number> Builder<'_, T> {
         let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * UNROLL * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
-        // Group the sums by the row elements that contribute to them, because Cranelift computes block arguments in
-        // order.
+        // Cranelift computes block arguments in order, so keep the sums that use the same elements of the row next to
+        // each other.
         let carried = |elements: IrValue, place: IrValue, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
             let sums = (0..SUMS).flat_map(|part| sums.iter().map(move |sums| sums[part].0));
             [elements, place].into_iter().chain(sums).map(BlockArg::Value).collect()

@@ -1,5 +1,5 @@
 //! The parts that linear recurrent layers share: the recurrence `h' = a h + b`, computed step by step or by an
-//! associative scan, and the short causal convolution that precedes it.
+//! associative scan, and the short causal convolution before the recurrence.
 
 use funcify_core::ops::associative::associative_scan;
 
@@ -22,8 +22,8 @@ pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) ->
 }
 
 /// Computes a depthwise causal convolution of `xs [T,B,F]` with a kernel of shape `[width,F]`, whose last row applies
-/// to the current step. `before` holds the `width - 1` rows that precede `xs`. Returns the outputs, and the last input
-/// rows (`width - 1` of them), which the call for the next chunk takes as `before`.
+/// to the current step. `before` holds the `width - 1` rows that precede `xs`. Returns the outputs and the last
+/// `width - 1` input rows. The call for the next chunk takes these rows as `before`.
 pub(super) fn short_convolution(xs: Value, before: Value, kernel: Value, width: usize) -> (Value, Value) {
     let rows = concat(&[before, xs], 0);
     let steps = xs.dim(0);

@@ -5,13 +5,13 @@ use super::*;
 /// Gated linear attention (Yang et al. 2024): a linear attention layer with one memory matrix per head. The rows of
 /// each matrix decay by gates that depend on the input.
 ///
-/// Each head computes the next memory `S' = diag(α) S + kᵀ v` and the output `o = q S' / √(key / heads)`, where the
-/// query q, the key k and the value v are linear projections of the input x, and `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)`
-/// contains one gate per row of S. The output of each head is RMS-normalised and gated by `silu(x W_gᵀ)`; an output
-/// projection then combines the heads. The state has shape `[B, heads, key / heads, value / heads]`. Parameters have
-/// the names and shapes of the authors' code: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `g_proj.weight`,
-/// `gk_proj.0.weight [rank, features]`, `gk_proj.1.weight`, `gk_proj.1.bias`, `g_norm_swish_gate.weight [value /
-/// heads]`, `o_proj.weight`.
+/// Each head computes the next memory `S' = diag(α) S + kᵀ v` and the output `o = q S' / √(key / heads)`. The query q,
+/// the key k and the value v are linear projections of the input x, and `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)` contains
+/// one gate per row of S. The output of each head is RMS-normalised and gated by `silu(x W_gᵀ)`; an output projection
+/// then combines the heads. The state has shape `[B, heads, key / heads, value / heads]`. Parameters have the names and
+/// shapes of the authors' code: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight
+/// [rank, features]`, `gk_proj.1.weight`, `gk_proj.1.bias`, `g_norm_swish_gate.weight [value / heads]`,
+/// `o_proj.weight`.
 ///
 /// ```
 /// use funcify::nn::GatedLinearAttention;

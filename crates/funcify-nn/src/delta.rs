@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) and, if
+/// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) or, if
 /// `gated` is set, gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
 /// Queries q, keys k and values v are linear projections of the input x, followed by short causal convolutions and

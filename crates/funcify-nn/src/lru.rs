@@ -69,8 +69,8 @@ impl Lru {
         let init = (inputs.state("state_re", state()), inputs.state("state_im", state()));
         let of_states = |number: &dyn Fn(usize) -> f64| Init::from_fn(&[n], |index| number(index[0]));
         let nu = inputs.parameter("nu_log", &[n], of_states(&|state| (-self.magnitude(state).ln()).ln())).exp();
-        // Compute the phases from multiples of the golden ratio, because their fractional parts are evenly distributed
-        // and uncorrelated with the magnitudes.
+        // Compute the phases from the fractional parts of multiples of the golden ratio. These fractional parts are
+        // evenly distributed, and uncorrelated with the magnitudes.
         let phase = |state: usize| ((state + 1) as f64 * 0.618_033_988_749_895).fract() * self.max_phase;
         let theta = inputs.parameter("theta_log", &[n], of_states(&|state| phase(state).ln())).exp();
         let gamma = of_states(&|state| (1.0 - self.magnitude(state).powi(2)).sqrt().ln());

@@ -67,7 +67,7 @@ pub struct Recurrent {
     /// The number of stacked layers.
     pub layers: usize,
     /// `true` if each layer also runs over the reversed sequence. The outputs of both directions are concatenated along
-    /// the features, forward outputs first.
+    /// the feature axis, forward outputs first.
     pub bidirectional: bool,
     /// `true` if the layer has biases.
     pub bias: bool,

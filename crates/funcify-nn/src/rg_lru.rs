@@ -75,7 +75,7 @@ impl RgLru {
     }
 }
 
-/// The names of the recurrence's parameters, which differ between `RgLru` and `Griffin`.
+/// The names of the recurrence's parameters. `RgLru` and `Griffin` use different names.
 pub(super) struct GateNames {
     pub(super) rate: &'static str,
     /// The names of the weight and the bias of the recurrent gate.

@@ -12,11 +12,11 @@ pub(super) type Complex = (Value, Value);
 /// A diagonal state space layer, S5 (Smith, Warrington and Linderman 2023).
 ///
 /// The complex state x represents `states` conjugate pairs. For the input u, the recurrence is `x' = Λ̄ x + B̄ u`, and
-/// the output is `y = 2 Re(C x) + D u`, where Λ̄ and B̄ are the zero-order-hold discretisation of Λ and B with step
-/// sizes `exp(log_step)`. The state is stored as two tensors of shape `[B, states]`: its real and imaginary parts.
-/// Parameters have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`, `B [P,H,2]`, `C
-/// [H,P,2]`, `D [H]`, `log_step [P,1]`, where P is `states` and H is `features`. The initial Λ of state n is `-1/2 +
-/// iπn` (S4D-Lin, Gu et al. 2022).
+/// the output is `y = 2 Re(C x) + D u`. Λ̄ and B̄ are Λ and B, discretised by a zero-order hold with step sizes
+/// `exp(log_step)`. The state is stored as two tensors of shape `[B, states]`: its real and imaginary parts. Parameters
+/// have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`, `B [P,H,2]`, `C [H,P,2]`, `D [H]`,
+/// `log_step [P,1]`, where P is `states` and H is `features`. The initial value of Λ for state n is `-1/2 + iπn`
+/// (S4D-Lin, Gu et al. 2022).
 ///
 /// ```
 /// use funcify::nn::S5;

@@ -1,5 +1,6 @@
-//! Tests that layers agree with plain loops over numbers, and that running a layer on a whole sequence gives the same
-//! results as running it on two consecutive pieces, with the states passed from the first to the second.
+//! Tests that layers agree with plain loops over numbers. Also runs each layer on two consecutive pieces of a sequence,
+//! passing the states from the first piece to the second, and tests that the results equal those for the whole
+//! sequence.
 
 use super::*;
 use funcify_core::evaluate;

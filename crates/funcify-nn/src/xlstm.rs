@@ -26,15 +26,15 @@ pub enum XlstmCell {
 /// From the preactivations i and f of the input and forget gates, both cells compute the stabiliser `m' = max(log f +
 /// m, i)` and the stabilised gates `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f` is the log-sigmoid
 /// of the preactivation f. The states of sLSTM are `h`, `c`, `n` and `m`, of shape `[B, hidden]`. sLSTM computes `c' =
-/// f* c + i* tanh(z)`, `n' = f* n + i*` and `h' = sigmoid(o) c' / n'`, where i, f, z and o are the four blocks, in this
+/// f* c + i* tanh(z)`, `n' = f* n + i*` and `h' = sigmoid(o) c' / n'`. Here i, f, z and o are the four blocks, in this
 /// order, of `x Wᵀ + b + h R`, and R applies to each head separately. Each head of mLSTM has its own q, k and v, and
-/// scalar gates i and f, and computes `C' = f* C + i* k vᵀ`, `n' = f* n + i* k` and `h = sigmoid(o) (C'ᵀ q) /
+/// its own scalar gates i and f. It computes `C' = f* C + i* k vᵀ`, `n' = f* n + i* k` and `h = sigmoid(o) (C'ᵀ q) /
 /// max(|n'·q|, exp(-m'))`, where k is divided by `√(hidden / heads)`.
 ///
 /// The output is h. The states of mLSTM are `memory [B, heads, hidden / heads, hidden / heads]`, `n [B, heads, hidden /
 /// heads]`, `m [B, heads]`. The parameters of sLSTM are `weight [4 hidden, input]`, `bias [4 hidden]`, `recurrent
-/// [heads, hidden / heads, 4 hidden / heads]`; those of mLSTM are `q.weight [hidden, input]`, `q.bias`, and the same
-/// for `k`, `v` and `o`; and `i.weight [heads, input]`, `i.bias`, and the same for `f`.
+/// [heads, hidden / heads, 4 hidden / heads]`. The parameters of mLSTM are `q.weight [hidden, input]` and `q.bias`,
+/// likewise for `k`, `v` and `o`, and `i.weight [heads, input]` and `i.bias`, likewise for `f`.
 ///
 /// ```
 /// use funcify::nn::{Xlstm, XlstmCell};
@@ -72,7 +72,7 @@ fn stabilised_gates(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
 type MatrixRows = ((Value, Value, Value), (Value, Value));
 
 /// Runs the mLSTM loop. Adds `epsilon`, if given, to the denominator of h. Returns the final values of the memory, n
-/// and m, and the values of h before the output gate is applied, of shape `[T,B,heads,..]`.
+/// and m, and the values of h, of shape `[T,B,heads,..]`, before the output gate is applied.
 pub(super) fn matrix_memory(
     init: (Value, Value, Value),
     rows: MatrixRows,

@@ -7,9 +7,9 @@ use super::*;
 ///
 /// The layer differs from the mLSTM of [`Xlstm`](super::Xlstm) as follows: q, not k, is divided by `√(key / heads)`;
 /// the preactivations x of the input and forget gates are soft-capped as `cap tanh(x / cap)`; 1e-6 is added to the
-/// denominator of h; the output of each head is normalised to mean 0 and variance 1 and scaled before the output gate;
-/// and an output projection follows. The states are `memory [B, heads, key / heads, value / heads]`, `n [B, heads, key
-/// / heads]`, `m [B, heads]`.
+/// denominator of h; the output of each head is normalised to mean 0 and variance 1, and scaled, before the output gate
+/// is applied; and an output projection follows. The states are `memory [B, heads, key / heads, value / heads]`, `n [B,
+/// heads, key / heads]`, `m [B, heads]`.
 ///
 /// Parameters have the names and shapes of the authors' code and of `transformers`: `q.weight [key, features]`,
 /// `k.weight`, `v.weight [value, features]`, `ogate_preact.weight`, `igate_preact.weight [heads, features]`,

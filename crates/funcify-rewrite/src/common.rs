@@ -73,7 +73,7 @@ pub(super) fn text(op: &Op) -> String {
     }
 }
 
-/// Returns `true` if an op must not be merged because of its kind, or because of an op in its bodies.
+/// Returns `true` if an op must never be merged: it is opaque, it binds a size, or its bodies contain such an op.
 fn is_never_merged(op: &Op) -> bool {
     op.is_opaque()
         || op.binds().next().is_some()

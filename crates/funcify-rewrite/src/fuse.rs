@@ -21,7 +21,7 @@ use super::*;
 struct Pair {
     first: usize,
     second: usize,
-    /// The nodes between the two loops that depend on the first loop. They are moved after the merged loop.
+    /// The nodes between the two loops that depend on the first loop. These nodes are placed after the merged loop.
     waiting: Vec<usize>,
 }
 
@@ -64,7 +64,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
         });
         let free = pairs.last().map_or(0, |pair| pair.second + 1);
         let candidates = before.chain(sequences().filter_map(|value| readers.get(&value).copied()));
-        // A loop that is a candidate because of several sequences is tried only once.
+        // Try a loop only once, even if several sequences make it a candidate.
         let mut tried = HashSet::new();
         let mut partners = candidates.filter(|first| *first >= free && tried.insert(*first));
         pairs.extend(partners.find_map(|first| pair(graph, first, second)));
@@ -80,8 +80,8 @@ fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
     (is_whole && !scan.body.binds_any() && cannot_fail(graph, node, &Sizes::new())).then_some(scan)
 }
 
-/// Returns the two loops as a pair, or `None` if they cannot be merged. They can be merged if they have the same number
-/// of steps and the same direction, and the second one depends on the first one only through rows of traces.
+/// Returns the two loops as a pair, or `None` if they cannot be merged. Two loops can be merged if they have the same
+/// number of steps and the same direction, and if the second loop depends on the first one only through rows of traces.
 fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     let nodes = graph.nodes();
     let (a, b) = (fusible(graph, &nodes[first])?, fusible(graph, &nodes[second])?);

@@ -2,8 +2,8 @@
 //! rewrites).
 //!
 //! For every type, `x*1`, `x-0` and `x + -0` equal `x`. Other simplifications would change results: `x*0` is NaN if `x`
-//! is infinite, `x+0` is 0 if `x` is -0, and a sum over a single element `x` is `0 + x` in the reference evaluator,
-//! which turns -0 into 0.
+//! is infinite, `x+0` is 0 if `x` is -0, and the reference evaluator computes a sum over a single element `x` as `0 +
+//! x`, which is 0 if `x` is -0.
 
 use funcify_core::Scalar;
 use funcify_core::graph::{ValueId, inline};
@@ -54,7 +54,7 @@ fn cancel_inverse(context: &RewriteContext<'_>, op: Unary) -> Option<Patch> {
 }
 
 /// Replaces a switch whose index is constant with the selected branch. A switch with a single branch is kept, because
-/// it is a checkpoint, which makes the backward pass recompute the branch. If the branch binds a size symbol, the
+/// it is a checkpoint: it makes the backward pass recompute the branch. If the selected branch binds a size symbol, the
 /// switch is also kept, because the symbol's name could clash with a size that another branch binds.
 pub(super) fn known_choice(context: &RewriteContext<'_>) -> Option<Patch> {
     let Op::Switch(switch) = context.op else { return None };

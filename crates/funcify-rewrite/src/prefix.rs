@@ -11,7 +11,7 @@
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// The steps that a loop must run for the uses of its results that were examined so far.
+/// The steps that a loop must run, according to the uses of its results that have been examined so far.
 #[derive(Default)]
 struct Needed {
     /// The number of needed steps, or `None` if no use has been examined yet or if all steps are needed.
@@ -52,7 +52,7 @@ pub(super) fn shorten_loops(graph: &Graph) -> Option<(Graph, Site)> {
 }
 
 /// Adds the shortened loop to the copy of the graph. If the new number of steps may be negative, also slices the loop's
-/// sequences to the rows that these steps read, because such a slice fails if that number is negative.
+/// sequences to the rows that the shortened loop reads. Such a slice fails if the number of steps is negative.
 fn add_shorter(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {

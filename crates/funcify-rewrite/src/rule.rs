@@ -21,7 +21,7 @@ pub struct Rule {
     pub name: &'static str,
     /// The reason why the replacement is valid or useful, in one line.
     pub reason: &'static str,
-    /// `true` if the rule reassociates sums of floats, so that results may differ by rounding error.
+    /// `true` if the rule reassociates sums of floats. Results may then differ by rounding error.
     pub reorders_sums: bool,
     /// `true` if the rule also reassociates products, in order to reduce depth. Such a rule runs only if
     /// [`RewriteOptions::with`](super::RewriteOptions::with) requests it, or if reassociation is

@@ -96,8 +96,8 @@ fn the_gradient_of_coefficients_is_padded_after_the_loop() {
     }
 }
 
-/// Checks that loops that compute running minima and maxima, or running sums and products of integers, are replaced by
-/// `cumulative`, with the same results in both directions and for any number of steps.
+/// Checks that `cumulative` replaces loops that compute running minima or maxima, and loops that compute running sums
+/// or products of integers. The results must stay the same in both directions and for any number of steps.
 #[test]
 fn running_extremes_and_integers_are_exact() {
     let floats = [1.0, -2.0, f64::INFINITY, 0.5, f64::NAN, 7.0, f64::NEG_INFINITY];

@@ -1,9 +1,10 @@
 //! Trims traces: if only the last rows of a trace are read, the trace keeps only those rows (scan-c7; PyTensor's
 //! `scan_save_mem`).
 //!
-//! Precondition: every use of the trace is a slice that reads only its last `n` rows, for a constant `n`. A trace that
-//! is an output of the graph counts as read in full. The trace is known to have at least as many rows as the largest of
-//! these `n`. If it had fewer, the trimmed loop would fail with a different error than the slice.
+//! Precondition: every use of the trace is a slice that reads only the last `n` rows of the trace, for a constant `n`.
+//! A trace that is an output of the graph counts as read in full. The trace is known to have at least as many rows as
+//! the largest of these `n`. If the trace had fewer rows, the trimmed loop would fail with a different error than the
+//! slice.
 
 use super::*;
 
@@ -61,7 +62,7 @@ fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
 }
 
-/// Returns the smallest `n` for which a slice reads only the `n` rows of a trace that the loop writes last. Returns
+/// Returns the smallest `n` such that a slice of a trace reads only the last `n` rows that the loop writes. Returns
 /// `None` if the op is not a contiguous slice along axis 0, if it can fail, or if `n` is not constant.
 fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
     let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };

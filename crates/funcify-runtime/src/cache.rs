@@ -1,4 +1,4 @@
-//! A cache for compiled programs that holds no lock during compilation.
+//! A cache for compiled programs. The cache holds no lock while a program is compiled.
 //!
 //! A call whose program is cached never waits for a compilation. If several calls need the same new program, the first
 //! one compiles it and the others wait. Calls that need different programs compile them in parallel. Waiting calls can

@@ -227,8 +227,8 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 1);
 }
 
-/// Computes the cotangents of a scan's elements from cotangents of its results. Asserts that the program contains no
-/// loop.
+/// Computes the cotangents of a scan's elements from the cotangents of its results. Asserts that the program contains
+/// no loop.
 fn pull_back<X: Tree + Clone, const N: usize>(
     xs: impl Fn(&funcify::Builder) -> X,
     combine: impl Fn(X, X) -> X,
@@ -269,7 +269,7 @@ fn absent_entries_are_not_multiplied() {
     let leaves = |g: &funcify::Builder| (g.input("a", "f64[T]"), g.input("b", "f64[T]"));
     let inputs =
         [HostTensor::from([2f64, 0., 3.]), HostTensor::from([1f64, 1., 1.]), HostTensor::from([0f64, INF, 1.])];
-    // Only the first result, `c * a`, has a cotangent, and it does not depend on `b`.
+    // Only the first result, `c * a`, has a cotangent. This result does not depend on `b`.
     let found = pull_back(leaves, affine, |ys, ct| (ct, ys.1.zeros_like()), inputs.clone());
     assert_eq!(found[1], [0., 0., 0.]);
     // The second result does depend on `b`. Infinity times the coefficient 0 is NaN, as in the sequential loop.

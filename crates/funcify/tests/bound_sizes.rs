@@ -133,7 +133,7 @@ fn a_large_size_is_refused_before_it_is_made() {
     assert_rejected(&graph, &[row([1.0, 2.0]), number(3)], "Type", "0 <= start <= limit <= 2");
 }
 
-/// Each step binds a size of its own. Only code that does not depend on this size may be hoisted out of the loop.
+/// Each step binds its own size. Only code that does not depend on this size may be hoisted out of the loop.
 #[test]
 fn a_step_binds_a_size_of_its_own() {
     let graph = build(|g| {
@@ -199,8 +199,8 @@ fn what_has_the_size_is_differentiated() {
     });
     let inputs = [row([1.0, 2.0, 4.0]), HostTensor::from([2i64, 0, 3])];
     let gradient = graph.grad("xs", GradOptions::new()).unwrap();
-    // The element x in row i of `xs` adds (i + 1) x^3 to the result for each size that includes this row. The first two
-    // rows are included three times, and the last row once.
+    // The element x in row i of `xs` adds (i + 1) x^3 to the result for each bound size greater than i. The first two
+    // rows count three times, and the last row once.
     let expected = row([3.0 * 3.0, 3.0 * 3.0 * 2.0 * 4.0, 3.0 * 3.0 * 16.0]);
     assert_eq!(run(&gradient, &inputs), [expected]);
     let hessian = graph.hessian("xs", GradOptions::new()).unwrap();

@@ -1,5 +1,5 @@
 //! Tests the cancellation of every kind of loop, in the reference evaluator and with both loop strategies. Each program
-//! contains the op `stopper`, which cancels the call on its `n`th run, so the tests know in which step the loop must
+//! contains the op `stopper`. The `n`th run of this op cancels the call, so the tests know in which step the loop must
 //! end.
 
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>>
     Function::compile_with(graph, &Reference, options)?.call_host(&inputs)
 }
 
-/// Runs a program whose `stopper` cancels the call on its `count`th run, and returns the error.
+/// Runs a program until the `count`th run of its `stopper` cancels the call, and returns the error.
 fn run_until_stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error {
     let handle = Cancellation::new();
     HANDLE.set(Some((handle.clone(), count)));

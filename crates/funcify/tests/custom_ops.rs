@@ -69,8 +69,8 @@ fn counted(n: Value) -> Value {
     done.trace(&state)
 }
 
-/// Evaluates a graph. Asserts that compiled programs, with several loop strategies, with and without rewrites, return
-/// the same results as the reference evaluator, or fail if it fails.
+/// Evaluates a graph. Asserts that compiled programs return the same results as the reference evaluator, or fail if the
+/// reference evaluator fails. Compiles the graph with several loop strategies, with and without rewrites.
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     let expected = evaluate(graph, inputs);
     for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {

@@ -373,7 +373,7 @@ fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) 
     done.trace(&state)
 }
 
-/// Builds a loop that doubles the row at the first tap. If `steps` is `Some`, it sets the number of steps of the loop.
+/// Builds a loop that doubles the row at the first tap. Sets the number of steps of the loop if `steps` is `Some`.
 fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> Value {
     let mut loop_ = Recurrence::new();
     let x = loop_.sequence(rows, taps);

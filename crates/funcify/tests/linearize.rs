@@ -113,7 +113,7 @@ fn the_function_is_computed_once() {
     let count = |word: &str| text.lines().filter(|line| line.contains(&format!("= {word} "))).count();
     let counts = ["exp", "tanh", "sin", "cos", "scan"].map(count);
     // One loop evaluates the function, one loop computes the values that do not depend on the tangents, and each
-    // tangent has a loop of its own.
+    // tangent has its own loop.
     assert_eq!(counts, [1, 1, 1, 1, 5], "{text}");
 }
 

@@ -233,8 +233,8 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
     [row(0.3).unwrap(), HostTensor::scalar(0.8f64), row(1.1).unwrap(), HostTensor::scalar(-0.6f64)]
 }
 
-/// Returns `true` if, under this policy, the backward loop of a linear recurrence recomputes the state after each step.
-/// The backward loop reads `xs` only for that purpose.
+/// Returns `true` if, under this policy, the backward loop of a linear recurrence recomputes the next state in each
+/// step. The backward loop reads `xs` only for that purpose.
 fn is_recomputed(policy: CheckpointPolicy) -> bool {
     let graph = built("linear", |g| {
         let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));

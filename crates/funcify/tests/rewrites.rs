@@ -15,7 +15,7 @@ struct Case {
     /// The lines that precede the second program.
     head: String,
     before: Graph,
-    /// The program after the rewrites, or `None` if they must not change it.
+    /// The program after the rewrites, or `None` if the rewrites must not change the program.
     after: Option<String>,
 }
 

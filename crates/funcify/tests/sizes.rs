@@ -76,8 +76,8 @@ fn positions_from_the_end_are_counted_once() {
     }
 }
 
-/// A graph that binds a size is applied several times in a program that also binds a size. Each application gets a
-/// symbol of its own.
+/// A graph that binds a size is applied several times in a program that also binds a size. Each application gets its
+/// own symbol.
 #[test]
 fn a_graph_that_binds_a_size_is_applied() {
     let one = Graph::build("one", |g| {

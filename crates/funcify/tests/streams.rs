@@ -259,7 +259,7 @@ fn assert_steps_agree(what: &str, graph: &Graph, fixed: &[HostTensor]) {
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
     // Each function in `makes` comes with the number of rows that it prepends to the sequence. Taps that reach back by
-    // fewer rows are skipped, because the loop would have more steps than the sequence has rows.
+    // fewer rows than that are skipped, because the loop would have more steps than the sequence has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),

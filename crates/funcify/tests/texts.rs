@@ -136,7 +136,7 @@ fn a_size_that_no_input_has_is_marked() {
     assert_rejected(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a named size"]);
 }
 
-/// If a name lacks its `@`, or the step index has a wrong name, the error suggests the correct name.
+/// If a name lacks its `@`, or the step index is misnamed, the error suggests the correct name.
 #[test]
 fn a_name_without_its_mark_is_answered_with_it() {
     let loops = "%0: f32[3] = scan @step {steps=2} {

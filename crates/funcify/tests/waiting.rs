@@ -14,7 +14,7 @@ use funcify::error::BackendError;
 use funcify::ops::Scan;
 use funcify::{Graph, HostTensor, Symbol, evaluate, funcify, scan};
 
-/// The size whose program is not compiled until the gate opens.
+/// The size for which compilation waits until the gate opens.
 const GATED_SIZE: usize = 7;
 
 /// The maximum time that a compilation waits for the gate, so that a broken test fails instead of hanging.

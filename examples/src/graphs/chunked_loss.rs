@@ -1,5 +1,4 @@
-//! Cross-entropy over a large vocabulary, computed in chunks of tokens. The logits of all tokens never exist at the
-//! same time.
+//! Cross-entropy over a large vocabulary, computed in chunks of tokens. Only the logits of one chunk exist at a time.
 
 use super::{check_agreement, compile, noise};
 use anyhow::{Context, Result, ensure};

@@ -123,8 +123,8 @@ impl Weights {
     }
 }
 
-/// Computes the mean cross-entropy of `logits`, `[batch, steps, vocabulary]`, as predictions of the next token of `ids`
-/// at each step.
+/// Computes the mean cross-entropy of `logits`, `[batch, steps, vocabulary]`, which predict the next token of `ids` at
+/// each step.
 pub fn next_token_loss(logits: &Tensor, ids: &Tensor) -> Result<Tensor> {
     let (_, steps) = ids.dims2()?;
     let targets = ids.narrow(1, 1, steps - 1)?.flatten_all()?;

@@ -1,5 +1,5 @@
-//! Tests EnCodec's LSTMs, each of which is compiled as one program, against the LSTMs of candle-transformers (the
-//! library), which run step by step.
+//! Tests EnCodec's LSTMs against those of candle-transformers (the library). Ours are compiled as one program; the
+//! library runs its LSTMs step by step.
 
 use candle_core::{DType, Module, Result, Tensor};
 use candle_transformers::models::encodec;

@@ -186,8 +186,8 @@ impl Interpreter {
                         *slot = Some(computed[result].clone());
                     }
                 }
-                // Without a fault, all reads of the step precede its writes (scan-c1). With this fault, the body runs
-                // again after each write.
+                // Without a fault, all reads of the step precede its writes (scan-c1). With `ReadsAfterWrites`, the
+                // body runs again after each write.
                 if self.fault == Fault::ReadsAfterWrites {
                     computed = self.body(state, t)?;
                 }
@@ -283,8 +283,7 @@ impl Interpreter {
         self.row_or_fault(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// Returns `row` if it exists. Otherwise, returns zeros if there is a fault, and an error if there is none
-    /// (scan-c5).
+    /// Returns `row` if it exists. Otherwise, returns zeros if a fault is injected, and an error if not (scan-c5).
     fn row_or_fault(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),
@@ -317,7 +316,7 @@ fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostT
     if scan.reverse { [unwritten, given].concat() } else { [given, unwritten].concat() }
 }
 
-/// Returns the rows of a buffer that the loop returns (scan-c7).
+/// Selects the rows that the loop returns from a buffer (scan-c7).
 fn returned_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
     match buffer.returned {
         Returned::All => rows,

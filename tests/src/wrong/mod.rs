@@ -39,7 +39,7 @@ pub enum Fault {
     ZeroStepsRunOne,
     /// Carries keep their initial values.
     CarryNotReplaced,
-    /// Carries are replaced one by one, and each new value is computed with the carries that are already replaced.
+    /// Carries are replaced one by one, so computing a carry's new value uses the new values of the carries before it.
     CarriesReplacedOneByOne,
     /// A nested loop that runs again reads the loop invariants of its first run.
     InvariantsOfFirstRun,

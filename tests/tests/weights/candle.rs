@@ -38,8 +38,8 @@ fn builder(vars: &BTreeMap<String, Var>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-/// Returns the outputs, and the gradients of a loss with respect to the variables. The loss is the sum of all elements
-/// of the outputs, each output multiplied elementwise by its cotangent `ct`.
+/// Returns the outputs, and the gradients of a loss with respect to the variables. To compute the loss, multiplies each
+/// output elementwise by its cotangent `ct`, and sums all the products.
 fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>) -> Result<Tensors> {
     let mut loss = Tensor::zeros((), DType::F32, &Device::Cpu)?;
     let mut found = Tensors::new();

@@ -49,8 +49,8 @@ pub(crate) struct Differences {
     pub(crate) count: usize,
 }
 
-/// Returns the largest differences between the outputs and gradients in `found` and the expected ones from the file.
-/// Panics if `found` lacks a gradient that the file contains.
+/// Compares the outputs and gradients in `found` with the expected ones from the file, and returns the largest
+/// differences. Panics if `found` lacks a gradient that the file contains.
 pub(crate) fn differences(found: &Tensors, golden: &Golden) -> Differences {
     for name in golden.expected.keys().filter(|name| name.starts_with("grad.")) {
         assert!(found.contains_key(name), "`{name}` is missing");

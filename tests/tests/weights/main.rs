@@ -19,10 +19,10 @@ const FEATURES: usize = 16;
 const VOCABULARY: usize = 32;
 const LAYERS: usize = 2;
 
-/// The maximum difference of an output from torch's result, relative to the largest element of the output. Torch and
-/// funcify both compute in f32.
+/// The maximum difference between an output and torch's result, relative to the largest element of the output. Torch
+/// and funcify both compute in f32.
 const OUTPUTS: f64 = 1e-5;
-/// The maximum difference of a gradient from torch's result, relative to the largest element of the gradient.
+/// The maximum difference between a gradient and torch's result, relative to the largest element of the gradient.
 const GRADIENTS: f64 = 2e-5;
 
 fn mamba() -> Mamba {

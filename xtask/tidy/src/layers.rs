@@ -1,4 +1,4 @@
-//! Checks that modules respect the layers of their crate: a module may name only modules of its own and of lower
+//! Checks that modules respect the layers of their crate: a module may name only modules of its own layer and of lower
 //! layers.
 
 /// A crate with layered modules.
@@ -62,6 +62,7 @@ const CRATES: [Layered; 10] = [
             &["integer"],
             &["block"],
             &["typed"],
+            &["single"],
             &["tiles"],
         ],
     },
@@ -212,8 +213,8 @@ impl Independent {
 /// The macros at the crate root, which may be used anywhere.
 const MACROS: [&str; 3] = ["for_tuples!", "funcify!", "register_backend!"];
 
-/// Returns a problem for each line of a file that names a module of a higher layer or an item of the crate root.
-/// Tests may name any module.
+/// Returns a problem for each line that names a module of a higher layer or an item of the crate root. Tests may name
+/// any module.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     if let Some(independent) = INDEPENDENT.iter().find(|independent| name.starts_with(independent.sources)) {
         return independent.problems(text);

@@ -50,8 +50,8 @@ fn has_phrase(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, _)| is_end(&text[at + phrase.len()..]))
 }
 
-/// Draws `count` sentences from the comments of these files, given as pairs of name and text. Returns each with its
-/// location. The same seed draws the same sentences.
+/// Draws `count` sentences from the comments of these files, given as pairs of name and text. Returns each sentence
+/// with its location. The same seed draws the same sentences.
 pub(crate) fn sample<'a>(files: impl Iterator<Item = (&'a str, &'a str)>, seed: &str, count: usize) -> Vec<String> {
     let mut drawn: Vec<(u64, String)> = Vec::new();
     for (name, text) in files {

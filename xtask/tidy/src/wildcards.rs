@@ -58,7 +58,7 @@ const NON_ANSWERING_NAMES: [&str; 15] = [
     "compute_op",
 ];
 
-/// Returns a problem for each match in a file that names several ops and applies a default to all others.
+/// Returns a problem for each match that names several ops and applies a default to all others.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     let is_pass = CRATES.iter().any(|of| name.starts_with(&format!("crates/funcify-{of}/src/")));
     let is_other =

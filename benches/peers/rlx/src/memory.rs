@@ -45,7 +45,8 @@ impl MemoryBaseline {
     }
 }
 
-/// Reads a value, in bytes, from `/proc/self/status`. Returns `None` on systems other than Linux, which lack this file.
+/// Reads a value, in bytes, from `/proc/self/status`. Returns `None` on systems other than Linux, because only Linux
+/// has this file.
 fn read_status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

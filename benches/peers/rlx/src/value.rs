@@ -255,7 +255,7 @@ pub(crate) fn while_loop<'g, const N: usize>(
     start[0].map(|graph, _| graph.add_node(op, all, shape))
 }
 
-/// Adds an input for each component of the state to the graph of a loop's body or condition, and returns these inputs.
+/// Extends the graph of a loop's body or condition with an input for each component of the state. Returns these inputs.
 fn add_state_inputs<'b, const N: usize>(builder: &'b Builder, start: &[Value; N]) -> [Value<'b>; N] {
     std::array::from_fn(|index| builder.input(&format!("state_{index}"), start[index].shape()))
 }

@@ -34,7 +34,7 @@ impl<'g> Inputs<'g> {
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) outputs: &'static [Output],
-    /// The names of the inputs whose gradients training computes. Empty if the workload has no gradient.
+    /// The names of the inputs with respect to which training differentiates. Empty if the workload has no gradient.
     pub(crate) differentiated: &'static [&'static str],
     /// `true` if the only output is the loss. Otherwise, the loss is the sum of the mean squares of all outputs.
     pub(crate) loss_is_output: bool,

@@ -108,9 +108,10 @@ impl ParallelAxis {
 pub(super) struct Magnitudes([f64; 2]);
 
 impl Magnitudes {
-    /// The greatest magnitude of an element of a constant. Its reciprocal is the least magnitude.
+    /// The greatest magnitude allowed for an element of a constant. Its reciprocal is the least magnitude allowed.
     const MAX_OF_CONSTANT: f64 = (1u64 << 24) as f64;
-    /// The greatest magnitude of an element of a product or a quotient. Its reciprocal is the least magnitude.
+    /// The greatest magnitude allowed for an element of a product or a quotient. Its reciprocal is the least magnitude
+    /// allowed.
     const MAX_OF_PRODUCT: f64 = (1u64 << 48) as f64;
 
     /// Returns the magnitudes of a node's result, or `None` if the result is not known to be moderate. `known` holds

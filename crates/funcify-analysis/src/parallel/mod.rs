@@ -9,7 +9,7 @@
 //! and sizes, and have a moderate magnitude. Other numbers (0, an infinity, a very large number) could turn partial
 //! sums into infinities of opposite signs even if the total is finite. A loop must not scale a partial sum that it
 //! carries: repeated scaling could make the partial sums overflow even if the total does not. The search fails at any
-//! op that mixes the indices of the axis in another way.
+//! op that mixes the indices of the axis in a way other than a sum.
 
 mod checks;
 
@@ -87,8 +87,8 @@ fn has_conditions(graph: &Graph) -> bool {
 }
 
 impl ParallelAxis {
-    /// Finds an axis of the program that stays parallel. The candidates are the first axes of the carries of the
-    /// outermost loops, and of the rows of their buffers and sequences, not counting axes of size 1. Returns the first
+    /// Finds an axis of the program that stays parallel. The candidates come from the carries, buffer rows and sequence
+    /// rows of the outermost loops: in each of these, the first axis whose size is greater than 1. Returns the first
     /// candidate for which the labels of all values are consistent. Returns `None` if no candidate is consistent, if
     /// `sizes` does not determine the shape of a candidate, or if the program contains a conditional branch or a loop
     /// with a condition.
@@ -203,9 +203,9 @@ impl ParallelAxis {
     }
 
     /// Labels an operand and a result whose axes correspond. `there` maps an axis of the operand to the corresponding
-    /// axis of the result, and `back` maps an axis of the result to that of the operand. Both return `None` if the
-    /// other value does not have the axis. If the operand has the parallel axis and the result does not, the result is
-    /// labelled `lost`.
+    /// axis of the result, and `back` maps an axis of the result to that of the operand. Each function returns `None`
+    /// if the other value has no corresponding axis. If the operand has the parallel axis and the result does not, the
+    /// result is labelled `lost`.
     fn map(
         &mut self,
         graph: &Graph,
@@ -320,8 +320,8 @@ impl ParallelAxis {
             }
             OpClass::Product(Product::MatMul(_)) => self.matmul(graph, node, shape(result)?.len())?,
             OpClass::Creation(Creation::Constant(_)) => {}
-            // No operand or result of these ops may have the parallel axis: they create their result, compute along
-            // axes, or contain code that is not analysed.
+            // These ops create their result, compute along axes, or contain code that is not analysed. No operand or
+            // result of such an op may have the parallel axis.
             OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => self.require_no_axis(graph, node)?,
             OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => self.require_no_axis(graph, node)?,
             OpClass::Control(_) | OpClass::Custom(_) => self.require_no_axis(graph, node)?,

@@ -1,12 +1,12 @@
-//! Implements the tangent, the inverse trigonometric, hyperbolic and error functions, the cube root and powers,
-//! generically over [`Arithmetic`].
+//! Implements the tangent, the inverse trigonometric, hyperbolic and error functions, the cube root and powers. All
+//! functions are generic over [`Arithmetic`].
 //!
-//! These functions use a fused multiply-add, which rounds only once, to compute rounding errors. On processors without
+//! To compute rounding errors, these functions use a fused multiply-add, which rounds only once. On processors without
 //! this instruction, the kernels apply the functions of the standard library and of [`funcify_core::ops::special`]
 //! element by element.
 //!
-//! Like the table in [`math`](super::math), the following table shows the largest error of each function that the tests
-//! allow, in units in the last place (ULP) of the result.
+//! Like the table in [`math`](super::math), the following table shows the largest error that the tests allow for each
+//! function, in units in the last place (ULP) of the result.
 //!
 //! | function | f32 | f64 | method |
 //! |---|---|---|---|

@@ -40,7 +40,7 @@ pub trait SpecialTable: Float {
     const ATAN_SERIES: &'static [Self];
     /// The coefficients of (asin(x) - x) / x^3 for abs(x) up to 1/2, as a polynomial in x^2.
     const ASIN_SERIES: &'static [Self];
-    /// The coefficients of a first approximation to the cube root of x between sqrt(1/2) and sqrt(2).
+    /// The coefficients of a first approximation to the cube root of x, for x between sqrt(1/2) and sqrt(2).
     const CBRT_SERIES: &'static [Self];
     /// The number of Newton steps that refine the first approximation to the cube root.
     const CBRT_STEPS: usize;

@@ -81,9 +81,9 @@ fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
     T::select(simd, T::equal(simd, x, zero), one, zero)
 }
 
-/// Corrects `y`, the result of a function of `x` that is accurate only for abs(x) up to
-/// [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE): replaces the elements for larger angles with the results of `exact`.
-/// Each element of the result depends only on the same element of `x` and `y`.
+/// Corrects `y`, which is accurate only in lanes where abs(x) is at most [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE):
+/// in the other lanes, replaces the elements of `y` with the results of `exact`. Each element of the result depends
+/// only on the same element of `x` and `y`.
 #[inline(always)]
 fn near_zero<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, exact: fn(f64) -> f64) -> T::Vector<S> {
     let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::MAX_FAST_ANGLE));

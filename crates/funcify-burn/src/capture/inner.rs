@@ -1,8 +1,8 @@
 //! Records a loop inside a closure that is itself being recorded.
 //!
 //! The body of the inner loop is recorded once, among the ops of the outer closure, between a begin marker and an end
-//! marker. The importer turns these ops into a loop of the graph. Both bodies are recorded on the same capture device,
-//! so the inner body may use values that the outer one has computed.
+//! marker. The importer turns these ops into a loop of the graph. The body and the outer closure are recorded on the
+//! same capture device, so the body may use values that the outer closure has computed.
 
 use burn::tensor::DType as BurnDType;
 use burn_router::RouterClient;

@@ -20,8 +20,8 @@ fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// The lower bound on the gradient magnitude by which the [`tolerance`] is multiplied. Smaller gradients may consist of
-/// rounding errors.
+/// The minimum factor by which the [`tolerance`] is multiplied, even if all elements of a gradient are smaller. Such
+/// small gradients may consist of rounding errors.
 const ROUNDING_FLOOR: f64 = 0.01;
 
 /// The number of input elements above which one agreeing trial is enough, because trials on large inputs are slow.
@@ -34,7 +34,7 @@ const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.
 /// A closure's ops with gradient stops inserted, and the ids of its results.
 pub(super) type OpsWithStops = (Vec<OperationIr>, Vec<TensorId>);
 
-/// The recorded ops of a closure and of Burn's backward pass from its results.
+/// The recorded ops of a closure, and those of Burn's backward pass, which starts at the closure's results.
 pub(super) struct Evidence {
     /// The captured graph without its ops, which are in `ops` and `backward`.
     pub(super) graph: CapturedGraph,

@@ -3,8 +3,8 @@
 //! Capture executes nothing: the closure is called with tensors of a device that only records ops. The record is
 //! specialised to the sizes of these tensors, and Rust loops in the closure are unrolled. The tensors have no elements,
 //! so Burn panics if the closure reads any, and [`Closure::record`] returns `Unsupported`. However, a closure may
-//! handle a failed read and continue, or draw random numbers on the host. To detect this, the closure is recorded a
-//! second time with tensors that have elements, and rejected if the two records differ.
+//! handle a failed read and continue, or draw random numbers on the host. To detect such closures, this module records
+//! the closure a second time, with tensors that have elements, and rejects the closure if the two records differ.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -120,9 +120,10 @@ impl Closure<'_> {
         self.record_with(Elements::None)
     }
 
-    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements, or if the
-    /// trials in which its gradients differ from Burn's outnumber those in which they agree. Skips the gradient check
-    /// if the trials fail, for example because Burn's backward pass has an op without a translation.
+    /// Checks a recorded closure. Rejects it if it records different ops when its arguments have elements. Also
+    /// compares the closure's gradients with Burn's in several trials, and rejects the closure if they differ in more
+    /// trials than they agree. Skips this comparison if the trials cannot run, for example because Burn's backward pass
+    /// has an op without a translation.
     pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         let second = self.record_with(Elements::Some)?;
         if let Some(difference) = first.record.difference(&second.record) {

@@ -20,7 +20,7 @@ use super::*;
 /// funcify loop. The loop is one op of Burn's autodiff: `backward()` runs a backward loop, which computes the gradients
 /// of `init`, `xs` and `weights`. The backward loop recomputes no steps, unless [`Scan::policy`] selects a policy that
 /// recomputes them to save memory. `scan` calls the body only to record it: twice in the first call from a source line,
-/// and once in each later call from that line. Later calls reuse the cached function.
+/// and once in each later call from that line. The first call caches its compiled function, and later calls reuse it.
 ///
 /// A `scan` in the body becomes a nested loop of the graph. Its body may use values that the outer body has computed.
 /// The options [`Scan::compile`] and [`Scan::policy`] of the outermost loop apply to all nested loops.
@@ -371,7 +371,7 @@ struct RecordedLoop {
     carry: usize,
 }
 
-/// The numbers of weights and carries. A body receives the weights, the carries, and then the rows.
+/// The number of weights and the number of carries. A body receives the weights, the carries, and then the rows.
 struct Counts {
     weights: usize,
     carry: usize,

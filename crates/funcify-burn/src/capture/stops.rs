@@ -1,4 +1,5 @@
-//! Finds the operands at which gradients stop in a recorded closure: those that have no edge on Burn's autodiff tape.
+//! Finds the operands at which gradients stop in a recorded closure: the operands without an edge on Burn's autodiff
+//! tape.
 //!
 //! Each node of the tape belongs to the result of an op, but the tape does not identify that op. So a search matches
 //! nodes with tensors, from the roots to the leaves. The tensors of the roots and of the leaves are known. A match must

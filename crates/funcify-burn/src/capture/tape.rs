@@ -1,10 +1,11 @@
 //! Reads Burn's autodiff tape of a recorded closure, to find the gradient stops.
 //!
 //! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture records no op for them: later ops
-//! read the detached tensor like any other. But the closure runs with Burn's autodiff on top of capture, and the tape
-//! has no edge where a gradient stops. To read the tape, Burn's own backward pass is recorded after the closure, from
-//! all results at once. Each gradient that the pass registers reveals an edge. [`stops`](super::stops) compares the
-//! edges with the operands of the recorded ops, and finds the operands through which no gradient flows.
+//! read the detached tensor like any other. But the closure runs with Burn's autodiff on top of capture, and the
+//! autodiff tape has no edge where a gradient stops. To read the tape, this module records Burn's own backward pass
+//! after the closure, from all results at once. Each gradient that the pass registers reveals an edge.
+//! [`stops`](super::stops) compares the edges with the operands of the recorded ops, and finds the operands through
+//! which no gradient flows.
 
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;

@@ -158,7 +158,7 @@ impl Trace {
     }
 
     /// Returns the weights that the graph uses. They are the graph's first inputs, in this order. To run a larger graph
-    /// that [applies](Graph::apply) this one, pass them to the [`Differentiable`] of the larger graph.
+    /// that [applies](Graph::apply) this one, pass these weights to the [`Differentiable`] of the larger graph.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -177,13 +177,13 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// Returns `Call` if the weights have a different structure than those passed to [`trace`].
+    /// Returns `Call` if the structure of the weights differs from that of the weights passed to [`trace`].
     #[track_caller]
     pub fn weights(&self, weights: impl Weights) -> Result<Vec<AnyTensor>> {
         self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
     }
 
-    /// Copies the weights that the graph uses to host tensors. They are the graph's first inputs, in this order. Use
+    /// Returns host copies of the weights that the graph uses. They are the graph's first inputs, in this order. Use
     /// them to run the graph on another backend.
     ///
     /// ```

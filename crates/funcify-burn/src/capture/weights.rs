@@ -123,8 +123,8 @@ impl<M: Module> Weights for &M {
         let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
         // Call `valid`, because a tensor with autodiff cannot move to the capture device. `valid` also copies the
-        // running statistics, so the body can update the copies. A module of an outer loop is already on the capture
-        // device.
+        // running statistics, so the body can update the copies. For a module of an outer loop, which is already on the
+        // capture device, replace the parameters before calling `valid`.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
             true => replace_parameters(at, M::clone(self), plain.collect())?.valid(),
             false => replace_parameters(at, self.valid(), plain.collect())?,

@@ -18,8 +18,8 @@ pub(crate) fn shift_left(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> T
     Dispatch::int_mask_fill(Dispatch::bitwise_left_shift(x, amount), outside, Scalar::from(0i64))
 }
 
-/// Shifts right, filling with zeros. The result is 0 if the amount is negative or at least `bits`. For signed numbers,
-/// shifts by one bit, clears the sign bit, and then shifts by the remaining bits.
+/// Shifts right, filling with zeros. The result is 0 if the amount is negative or at least `bits`. Shifts signed
+/// numbers by one bit first, clears the sign bit, and then shifts by the rest of the amount.
 pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let shifted = if is_unsigned(&x) {
@@ -44,8 +44,8 @@ pub(crate) fn shift_right_arithmetic(burn: &Burn, x: Tensor, amount: Tensor, bit
     if !is_unsigned(&x) {
         return Dispatch::bitwise_right_shift(x, amount);
     }
-    // If the highest bit of an unsigned number is 1, shift its complement and complement the result, which turns the
-    // inserted zeros into ones.
+    // If the highest bit of an unsigned number is 1, shift the complement of the number, and complement the result.
+    // This turns the inserted zeros into ones.
     let complement = |x: Tensor| Dispatch::bitwise_xor_scalar(x, Scalar::from((1i64 << bits) - 1));
     let is_high = Dispatch::int_greater_elem(x.clone(), Scalar::from((1i64 << (bits - 1)) - 1), burn.bool_dtype());
     let shifted = Dispatch::bitwise_right_shift(mask_where(x.clone(), is_high.clone(), complement(x)), amount);

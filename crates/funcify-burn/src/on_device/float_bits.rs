@@ -2,7 +2,8 @@
 //! element type. No elements are copied.
 //!
 //! Burn exposes the buffer only if there is no layer between funcify and the device. Burn's feature `fusion` adds such
-//! a layer. With this feature, these functions return `None`, and their callers fall back to the host kernels.
+//! a layer. With this feature, the functions of this module return `None`, and their callers fall back to the host
+//! kernels.
 
 use super::*;
 
@@ -12,8 +13,8 @@ const MAGNITUDE: i64 = i32::MAX as i64;
 const INFINITY: i64 = 0x7f80_0000;
 const NAN: i64 = 0x7fc0_0000;
 
-/// Reinterprets the bits of each element as `dtype`, which must have the same width. Returns `None` on a device that
-/// uses host memory, if a layer hides the buffer, or if `dtype` is not f32, i32 or u32.
+/// Reinterprets the bits of each element as `dtype`, which must have the same width. Returns `None` if the device uses
+/// host memory, if a layer hides the buffer, or if `dtype` is not f32, i32 or u32.
 pub(crate) fn bitcast(burn: &Burn, x: &Tensor, dtype: DType) -> Option<Tensor> {
     if burn.in_host_memory() { None } else { reinterpret(x, dtype) }
 }
@@ -60,7 +61,7 @@ fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) 
     tensor.downcast::<R>().ok().map(|tensor| *tensor)
 }
 
-/// Returns |x| with the sign of y, for f32, or `None` if the bits are not accessible.
+/// Returns |x| with the sign of y, or `None` if the bits are not accessible. The elements must be f32.
 pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     let [x, y] = [bitcast(burn, x, DType::I32)?, bitcast(burn, y, DType::I32)?];
     let (magnitude, sign) = (mask_bits(&x, MAGNITUDE), mask_bits(&y, SIGN));

@@ -1,7 +1,7 @@
 //! Implements kernels for devices with their own memory. The kernels use Burn's own ops, whose integer arithmetic wraps
-//! on these devices. They combine several of these ops for the cases that Burn leaves undefined: division by zero,
-//! casts of numbers that the target type cannot represent, and indices out of range. No kernel reads elements back to
-//! the host, so a loop enqueues its steps without waiting for the device.
+//! on these devices. The kernels combine several of Burn's ops for the cases that Burn leaves undefined: division by
+//! zero, casts of numbers that the target type cannot represent, and indices out of range. No kernel reads elements
+//! back to the host, so a loop enqueues its steps without waiting for the device.
 
 mod bits;
 mod float_bits;

@@ -94,8 +94,8 @@ pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let small = mask_where(height.clone(), is_steep.clone(), width.clone());
     let large = mask_where(width, is_steep.clone(), height);
     let ratio = Dispatch::float_div(small.clone(), large.clone());
-    // If both coordinates are zero, or both are infinite, their quotient is NaN, so the ratio is set to 0 or 1,
-    // respectively.
+    // If both coordinates are zero, or both are infinite, their quotient is NaN. Set the ratio to 0 for zeros, and to 1
+    // for infinities.
     let is_zero = Dispatch::float_equal_elem(large, Scalar::from(0f64), bool_dtype);
     let is_infinite = Dispatch::float_equal_elem(small, Scalar::from(f64::INFINITY), bool_dtype);
     let ratio = Dispatch::float_mask_fill(ratio, is_zero, Scalar::from(0f64));

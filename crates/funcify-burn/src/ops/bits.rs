@@ -46,7 +46,7 @@ counts! {
     CountLeadingZeros => count_leading_zeros;
 }
 
-/// Returns the width of a dtype in bits, regardless of the type that stores it.
+/// Returns the width of a dtype in bits. The device may store the elements in a wider type.
 fn bits_of(dtype: DType) -> u32 {
     8 * dtype.size() as u32
 }

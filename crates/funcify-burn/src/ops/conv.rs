@@ -70,7 +70,8 @@ fn pad(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Paddin
     Ok(slice_assign(zeros_like(call, &x, &shape)?, &slices_along(&shape, axis, start, end, 1), x))
 }
 
-/// Creates zeros of the operand's storage dtype, which may differ from its type in the graph: f16 may be stored as f32.
+/// Creates zeros of the operand's storage dtype. This dtype may differ from the operand's dtype in the graph: f16 may
+/// be stored as f32.
 fn zeros_like(call: &Call<'_, ops::Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
     call.backend.zeros(dtypes::of(x).expect("the call's operands have dtypes that funcify supports"), shape)
 }

@@ -1,7 +1,7 @@
 //! Lowers `cumulative`. On a device with its own memory, all cases use Burn's own ops. On the CPU devices, only running
-//! sums and products of floats use them. The other cases use kernels from [`on_host`], for example because maxima and
-//! minima of floats must order -0 before +0, and because Burn's running sums and products of integers panic on
-//! overflow. To run one of Burn's ops in reverse, the kernel flips the operand and the result.
+//! sums and products of floats use Burn's own ops. The other cases use kernels from [`on_host`]. For example, maxima
+//! and minima of floats must order -0 before +0, and Burn's running sums and products of integers panic on overflow. To
+//! run one of Burn's ops in reverse, the kernel flips the operand and the result.
 
 use super::prelude::*;
 

@@ -25,7 +25,7 @@ fn dynamic_slice(call: &Call<'_, ops::DynamicSlice>, x: Tensor, start: Tensor) -
     Ok(slice(x, &slices_along(&x_sizes, axis, start, start + size, 1)))
 }
 
-/// Computes the positions of the `part` selected rows on the device. Clamps `start` so that the rows are within the
+/// Computes, on the device, the positions of the `part` selected rows. Clamps `start` so that the rows are within the
 /// axis.
 pub(super) fn positions_from<O>(call: &Call<'_, O>, start: Tensor, part: usize, axis: usize) -> Outcome {
     let first = on_device::clamp_indices(call.backend, start, last_start(call, part, axis)? + 1);

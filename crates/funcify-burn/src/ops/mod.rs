@@ -10,8 +10,8 @@
 //! - Elementwise ops receive no empty operands, and ops that lose precision in f16 run in f32: see
 //!   `Backend::run_kernel`.
 //! - Burn's `float_not_equal` is false for NaN, and its cast from u32 to i64 sign-extends: see
-//!   `on_device::cast_wrapping`. To select booleans by index, a kernel converts them to integers, as on the other
-//!   devices, but to u32 instead of u8.
+//!   `on_device::cast_wrapping`. To select booleans by index, a kernel converts them to u32. On the other devices, it
+//!   converts them to u8.
 
 mod argmax;
 mod binary;
@@ -87,7 +87,7 @@ fn clamp_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last))
 }
 
-/// Applies `pick`, which moves elements without changing them, to a tensor. Booleans are moved as integers, because
+/// Applies `pick` to a tensor. `pick` must move elements without changing them. Booleans are moved as integers, because
 /// Burn's dispatch panics when it selects booleans by index.
 fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     match kind(&x) {

@@ -1,6 +1,6 @@
 //! Lowers `reduce` to Burn's own reductions, one axis at a time. On the CPU devices, this crate's own kernels reduce
 //! integers, and compute maxima and minima of floats. For integers, Burn's sums and products panic on overflow, and its
-//! maxima and minima compute element indices in the operand's dtype, which may be too small for them. For floats,
+//! maxima and minima compute element indices in the operand's dtype, which may be too small for an index. For floats,
 //! Burn's maxima and minima do not order -0 before +0.
 
 use burn::backend::TensorMetadata;

@@ -65,8 +65,8 @@ impl Derivative {
         Ok((outputs, Saved { tensors, sizes }))
     }
 
-    /// Computes the gradients of the differentiated inputs. `sizes` are the sizes of these inputs, to which the
-    /// gradients are reshaped. A missing cotangent is treated as zeros.
+    /// Computes the gradients of the differentiated inputs. `sizes` are the sizes of these inputs. Each gradient is
+    /// reshaped to the sizes of its input. A missing cotangent is treated as zeros.
     pub(crate) fn backward(
         &self,
         saved: Saved,

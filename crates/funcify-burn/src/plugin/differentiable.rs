@@ -21,10 +21,10 @@ use crate::kinds::{self, Tensor};
 /// A graph that can be called on Burn tensors, as one op of Burn's autodiff.
 ///
 /// The graph runs on the device of its arguments, and is compiled on the first call for each device. If an argument is
-/// tracked, `backward()` runs funcify's own backward program. Each call adds only a few nodes to the tape, however
-/// many steps the graph's loops run. An untracked argument is a constant, and if no argument is tracked, nothing is
-/// recorded. As in Burn, a tracked argument without a differentiable path to a result has no gradient, for example an
-/// argument that is used only in comparisons.
+/// tracked, `backward()` runs funcify's own backward program. Each call adds only a few nodes to the tape, however many
+/// steps the graph's loops run. An untracked argument is a constant, and if no argument is tracked, nothing is
+/// recorded. As in Burn, a tracked argument has no gradient if it has no differentiable path to a result, for example
+/// if only comparisons use it.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -153,8 +153,9 @@ impl Differentiable {
         &self.graph
     }
 
-    /// Runs the graph on a structure of tensors in the order of the graph's inputs. Returns the results as a structure
-    /// of type `R`. Burn has no scalars, so a scalar is passed and returned as a vector of one element.
+    /// Runs the graph on a structure of tensors. The tensors must be in the order of the graph's inputs. Returns the
+    /// results as a structure of type `R`. Burn has no scalars, so a scalar is passed and returned as a vector of one
+    /// element.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -178,8 +179,8 @@ impl Differentiable {
     /// # Errors
     /// Returns [`Error::Call`](funcify_core::Error::Call) if arguments or results do not match the graph, or if
     /// arguments are on different devices. Returns [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if the
-    /// gradient of a tracked argument passes through an op without a derivative. Also returns the errors of compiling
-    /// and running a graph.
+    /// gradient of a tracked argument passes through an op without a derivative. Also returns any error from compiling
+    /// or running the graph.
     ///
     /// # Panics
     /// Burn's `backward()` cannot return an error, so it panics if the backward program fails. The panic message is the

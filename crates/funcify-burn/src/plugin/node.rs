@@ -31,7 +31,7 @@ use crate::kinds::{Kind, Outcome, Tensor, kind};
 pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
 
 /// The maximum number of operands of a link. A link with fewer operands is padded to a power of two. Links are wide
-/// because a separate node for each operand would cost as much as one of Burn's ops.
+/// because each node costs about as much as one of Burn's ops.
 const MAX_OPERANDS: usize = 16;
 
 /// The state that all nodes of a call share.

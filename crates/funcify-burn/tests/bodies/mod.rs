@@ -232,7 +232,7 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
     ),
     ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
     // The tensors `p` and `q` of the following bodies have equal elements, so numerical trials cannot distinguish them.
-    // Capture distinguishes them by other edges on Burn's tape, and by the order of the nodes.
+    // Capture distinguishes them by their other edges on Burn's tape, and by the order of their nodes.
     (
         "one of two equal ones, of which the other is used alone",
         body!(|w, c, x| {

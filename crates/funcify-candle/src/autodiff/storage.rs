@@ -20,7 +20,7 @@ pub(crate) enum Elements {
 impl Elements {
     /// Wraps the results of a program. A result is [`Fresh`](Elements::Fresh) if three conditions hold: it covers its
     /// whole storage; it shares the storage neither with another result nor with any of `others`; and it is larger than
-    /// every constant of the program, because otherwise it might itself be one of these constants.
+    /// every constant of the program. A result that is no larger might itself be one of these constants.
     pub(crate) fn from_results<'t>(
         results: Vec<Tensor>,
         others: impl Iterator<Item = &'t Tensor> + Clone,

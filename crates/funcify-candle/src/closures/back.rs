@@ -136,7 +136,7 @@ impl BackwardData {
             carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
             segment.push(traced);
         }
-        // Compare only results on the CPU, because rounding may differ between runs on other devices.
+        // Compare results only on the CPU, because rounding may differ between runs on other devices.
         for (index, (carry, end)) in carry.iter().zip(end).enumerate().filter(|(_, (end, _))| end.device().is_cpu()) {
             if !is_same(carry, end)? {
                 return Err(self.not_reproducible_error(format!("leaf `{}` of the carry", self.steps.names[index])));

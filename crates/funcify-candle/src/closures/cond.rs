@@ -6,8 +6,8 @@ use super::record::Keep;
 use super::steps::{Operand, Steps};
 use super::*;
 
-/// Runs `body` on `operands` without saving intermediate results. The backward pass reruns `body` to recompute them. It
-/// computes gradients for the operands and for the variables that the closure captures.
+/// Runs `body` on `operands` without saving intermediate results. The backward pass reruns `body` to recompute them.
+/// Gradients are computed for the operands and for the variables that `body` captures.
 ///
 /// The closure must depend only on its operands and must not have side effects. For example, `candle_nn`'s
 /// `BatchNorm` in training mode would update its running statistics twice.
@@ -56,9 +56,9 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
     }
 }
 
-/// Runs one of two closures on `operands`: `on_true` if the predicate, which has one element, is nonzero, and
-/// `on_false` otherwise. The other closure does not run, and the variables that it captures have no gradient. The
-/// predicate is copied to the host, and has no gradient.
+/// Runs one of two closures on `operands`: `on_true` if the predicate is nonzero, and `on_false` otherwise. The other
+/// closure does not run, and the variables that it captures have no gradient. The predicate must have one element. It
+/// is copied to the host, and has no gradient.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

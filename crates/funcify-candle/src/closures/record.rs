@@ -21,8 +21,8 @@ pub(super) enum Keep {
     /// Saves the carry before each step whose index is a multiple of this interval.
     Every(usize),
     /// Like [`Every`](Keep::Every), for a loop with an unknown number of steps. The interval doubles whenever the
-    /// number of saved carries exceeds twice the interval, so that both grow with the square root of the number of
-    /// steps.
+    /// number of saved carries exceeds twice the interval. So the interval and the number of saved carries both grow
+    /// with the square root of the number of steps.
     Thinned(usize),
     /// Saves the graphs of all steps, so that nothing is rerun.
     Graphs,

@@ -71,8 +71,8 @@ impl ScanOptions {
     }
 
     /// Makes the forward pass save the graphs of all steps, so that the backward pass does not rerun the steps. This is
-    /// faster, but needs as much memory as a handwritten loop. It is required for closures that draw random numbers or
-    /// have side effects, such as updating the running statistics of `BatchNorm`.
+    /// faster, but needs as much memory as a handwritten loop. This option is required for closures that draw random
+    /// numbers or have side effects, such as updating the running statistics of `BatchNorm`.
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
         self
@@ -165,9 +165,9 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
 /// `step(carry, x, captured)`.
 ///
 /// A tensor that a closure captures directly also has a gradient if it is a `Var` or was computed from `Var`s. But if
-/// it was computed, every step's backward pass also runs through that computation. For a tensor in `captured`, the
-/// gradients of all steps are summed first, and the sum is propagated once. Pass the output of an encoder or of another
-/// loop in `captured`.
+/// the tensor was computed, every step's backward pass also runs through its computation. For a tensor in `captured`,
+/// the gradients of all steps are summed first, and the sum is propagated once. Pass the output of an encoder or of
+/// another loop in `captured`.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

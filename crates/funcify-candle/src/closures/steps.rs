@@ -1,5 +1,5 @@
-//! Runs the steps of a closure loop. Here, each `TensorTree` is a list of its leaves. The module [`back`](super::back)
-//! attaches the loop to Candle's graph.
+//! Runs the steps of a closure loop. This module represents each `TensorTree` as a list of its leaves. The module
+//! [`back`](super::back) attaches the loop to Candle's graph.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ pub(super) type Body = dyn Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Ve
 /// repeats these ops.
 const MAX_CAPTURED: usize = 256;
 
-/// A loop whose step is a closure, with its operands and options.
+/// A closure loop, with its operands and options.
 pub(super) struct Steps {
     pub(super) at: Place,
     pub(super) body: Box<Body>,
@@ -41,7 +41,7 @@ pub(super) struct Steps {
 pub(super) struct Operand {
     /// The tensor, detached from Candle's graph.
     pub(super) value: Tensor,
-    /// The original tensor, if it is a tracked float.
+    /// The original tensor, if it is tracked and its elements are floats.
     pub(super) tracked: Option<Tensor>,
 }
 
@@ -51,8 +51,8 @@ impl Operand {
     }
 
     /// Creates contiguous operands, which are passed to every step unchanged. The leaves of a rerun are contiguous too.
-    /// If the layouts of the two passes differed, a kernel might add elements in a different order, and the rerun would
-    /// not return the same bits.
+    /// If the layouts in the forward pass and in the rerun differed, a kernel might add elements in a different order,
+    /// and the results would not be bitwise equal.
     pub(super) fn all_contiguous(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let contiguous = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(contiguous).collect()
@@ -171,7 +171,7 @@ impl Steps {
         Ok(Traced { carry, xs, next, ys })
     }
 
-    /// Returns the captured tensors, with new leaves for the tracked ones.
+    /// Returns the captured tensors, with each tracked tensor replaced by a new leaf.
     pub(super) fn captured_leaves(&self) -> Result<Vec<Tensor>> {
         self.captured.iter().map(Operand::leaf).collect()
     }
@@ -197,8 +197,8 @@ impl Steps {
         Ok((next, ys))
     }
 
-    /// Writes `y`, which has this index among the ys of the step, to the step's row of the stacked ys. If the ys are
-    /// not stacked, appends `y` to `ys` instead.
+    /// Writes `y`, number `index` among the ys of the step, to the step's row of the stacked ys. If the ys are not
+    /// stacked, appends `y` to `ys` instead.
     fn write(&self, ys: &mut Vec<Tensor>, index: usize, step: usize, y: &Tensor) -> Result<()> {
         let (Some(axis), Some(rows)) = (self.axis, self.rows) else {
             ys.push(y.detach());

@@ -1,5 +1,5 @@
-//! Contains the lowering rules. Each file has the same name as the file of `funcify-core` that defines its op or its
-//! table of elementwise ops.
+//! Contains the lowering rules. Each file is named after the file of `funcify-core` that defines the op or the table of
+//! elementwise ops.
 
 mod argmax;
 mod binary;

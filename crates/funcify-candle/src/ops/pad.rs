@@ -34,8 +34,8 @@ pub(super) fn interleave(x: &Tensor, value: &Tensor, axis: usize, interior: usiz
     if interior == 0 || size < 2 || x.elem_count() == 0 {
         return Ok(x.clone());
     }
-    // Reshape to four axes: the merged axes before `axis`; `axis` itself; a new axis for each element and its padding;
-    // the merged axes after `axis`.
+    // Reshape to four axes: the merged axes before `axis`; `axis` itself; a new axis along which each element and its
+    // padding are concatenated; the merged axes after `axis`.
     let before: usize = x.dims()[..axis].iter().product();
     let after: usize = x.dims()[axis + 1..].iter().product();
     let elements = x.reshape((before, size, 1, after))?;

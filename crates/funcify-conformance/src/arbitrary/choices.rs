@@ -2,8 +2,8 @@
 //! from a seed, replayed, and shrunk.
 //!
 //! The tape fully determines the program. Shrinking the tape therefore shrinks any failing program, without knowledge
-//! of the program's structure. The Python library Hypothesis works the same way. Reads past the end of the tape yield
-//! zeros, and zero is always the simplest choice.
+//! of the program's structure. The Python library Hypothesis works the same way. A read past the end of the tape yields
+//! zero, and zero is always the simplest choice.
 
 /// A source of random choices.
 #[derive(Clone, Debug)]

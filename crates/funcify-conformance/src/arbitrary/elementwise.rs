@@ -112,8 +112,8 @@ pub(super) fn binary(builder: &mut ProgramBuilder<'_>) {
     builder.add(value, bound);
 }
 
-/// A function of two operands with kinks or jumps, with its name. It takes two values and bounds on their magnitudes,
-/// and returns the result and a bound on the result's magnitude.
+/// A function with kinks or jumps, with its name. The function takes two values and bounds on their magnitudes, and
+/// returns the result and a bound on the result's magnitude.
 type Kinked = (&'static str, fn(&mut ProgramBuilder<'_>, Value, Value, f64, f64) -> (Value, f64));
 
 const KINKED: &[Kinked] = &[

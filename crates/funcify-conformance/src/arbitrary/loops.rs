@@ -106,8 +106,8 @@ pub(super) fn is_bound_by_loop(dim: &Dim) -> bool {
     dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
 }
 
-/// Returns a scope entry for each row in `values`, so that a body can use the row. Each entry has the bound of the
-/// row's sequence in `rows`.
+/// Returns a scope entry for each row in `values`, so that a body can use the row. Each entry has the same bound as the
+/// matching entry in `rows`.
 fn row_entries(rows: &[Entry], values: &[Value]) -> Vec<Entry> {
     rows.iter().zip(values).map(|(row, value)| ProgramBuilder::entry(*value, row.bound)).collect()
 }

@@ -33,7 +33,7 @@ pub struct Sample {
     pub graph: Graph,
     /// The sizes of the program's symbols.
     pub sizes: Sizes,
-    /// The seed for the program's arguments and for all other random choices that its checks make.
+    /// The seed for the program's arguments and for all other random choices in the checks of the program.
     pub seed: u64,
     /// `true` if the derivatives must agree with finite differences: the program has no `stop_gradient` and no floats
     /// narrower than f64.

@@ -9,7 +9,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (_, ys) = scan(one, iota(20, DType::I64), |p, t| carry_as_output(p * (t + 1)));
         outputs! { ys }
     }),
-    // Counts the set bits of a sequence in a u8 carry, and flags odd counts.
+    // Counts the ones in a sequence of bits, and flags odd counts. The count is a u8 carry.
     &program(&["u8_count"], ["bits", "zero"], |[bits, zero]| {
         let (n, (trace, odd)) = scan(zero, bits, |n, b| {
             let n = n + b;

@@ -68,8 +68,8 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys }
     }),
-    // Each step of the outer scan runs an inner scan over one chunk of rows, which is equivalent to a single scan over
-    // all rows.
+    // Each step of the outer scan runs an inner scan over one chunk of rows. The nested scans are equivalent to a
+    // single scan over all rows.
     &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         let step = |c: Value, x: Value| carry_as_output((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));

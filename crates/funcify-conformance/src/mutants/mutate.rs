@@ -84,8 +84,8 @@ impl Kind {
 }
 
 /// Changes a token: replaces it with another token of the same kind (from `text`, `other` or the dictionary), changes a
-/// number by 1, removes the token, or duplicates it. If `everywhere` is `true`, also changes all tokens that are equal
-/// to it in the same way, so that types may still match.
+/// number by 1, removes the token, or duplicates it. If `everywhere` is `true`, makes the same change to all equal
+/// tokens, so that types may still match.
 fn mutate_tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: bool) -> Result<String> {
     let mut tokens = split_tokens(text);
     let kind = *choices.choose(&[Kind::Size, Kind::Size, Kind::Value, Kind::Word, Kind::Sign])?;

@@ -177,7 +177,7 @@ fn check_runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     Ok(if expected.is_ok() { Reached::Ran } else { Reached::Stopped })
 }
 
-/// Returns rewrite options that disable the rules that reassociate sums. The other rules preserve results bit for bit.
+/// Returns rewrite options without the rules that reassociate sums. The remaining rules preserve results bit for bit.
 fn exact_rules() -> RewriteOptions {
     let reordering = RULES.iter().filter(|rule| rule.reorders_sums);
     reordering.fold(RewriteOptions::new(), |rewrites, rule| rewrites.without(rule.name))
@@ -191,8 +191,8 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // An associative scan combines pairs of rows. The size of a pair may exceed 64 bits even if the size of a row
-        // does not.
+        // An associative scan combines pairs of rows. The size of a pair may overflow a 64-bit integer even if the size
+        // of a row does not.
         _ => error.to_string().contains("sizes are 64-bit integers"),
     }
 }

@@ -44,9 +44,9 @@ impl Subject<'_> {
     }
 
     /// Compares a derivative with finite differences for several step sizes. One match is enough, because larger steps
-    /// may cross a nearby kink. If no step size matches, the point itself is a kink, unless the program looks smooth
-    /// for some step size. It looks smooth if halving the step barely changes the central difference, and shrinks the
-    /// second difference divided by the step.
+    /// may cross a nearby kink. If no step size matches, the point is considered a kink, unless the program looks
+    /// smooth for some step size. The program looks smooth if halving the step barely changes the central difference,
+    /// and reduces the ratio of the second difference to the step.
     pub(super) fn difference(
         &self,
         graph: &Graph,

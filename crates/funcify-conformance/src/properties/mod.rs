@@ -62,8 +62,8 @@ fn policies() -> [CheckpointPolicy; 7] {
 
 /// The tolerance for differences that reassociation causes, relative to the largest element.
 const REORDERING_TOLERANCE: f64 = 1e-10;
-/// The tolerance for values computed on a device, which may reassociate and has its own implementations of elementwise
-/// functions.
+/// The tolerance for values computed on a device. A device may reassociate float operations, and has its own
+/// implementations of elementwise functions.
 const DEVICE_TOLERANCE: f64 = 1e-8;
 /// The tolerance for finite differences, relative to the sum of the magnitudes of the derivative and of all terms that
 /// were added to compute it.

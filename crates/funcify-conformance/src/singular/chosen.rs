@@ -1,6 +1,6 @@
 //! Tables of expected derivatives. [`CHOSEN`] defines values at points where no true derivative exists. [`DEFINED`]
-//! lists true derivatives that naive formulas get wrong because they overflow, suffer from cancellation, or return a
-//! constant at some points.
+//! lists true derivatives that naive formulas get wrong because the formulas overflow, suffer from cancellation, or
+//! return a constant at some points.
 
 use funcify::DType;
 

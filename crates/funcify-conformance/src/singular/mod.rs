@@ -1,5 +1,5 @@
-//! Lists elementwise functions to test at their singular points, and defines values for the derivatives that do not
-//! exist at these points.
+//! Lists elementwise functions to test at their singular points, and defines the derivatives to expect where no true
+//! derivative exists.
 //!
 //! The documentation of `funcify::ops` describes these derivatives in words. `tests/singular.rs` searches all
 //! [`functions`] for points where a derivative is wrong, or where no derivative exists and the [`CHOSEN`] table has no
@@ -124,7 +124,7 @@ const fn binary(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwi
     Elementwise { name, operands: 2, trial_operands: &PAIRS, formula: Formula::Composition(formula) }
 }
 
-/// Compositions of elementwise ops, ops with attributes, and functions of two-element rows.
+/// Ops with attributes, compositions of elementwise ops, and functions of two-element rows.
 const COMPOSITIONS: &[Elementwise] = &[
     unary("polygamma", |x| x[0].polygamma(1)),
     unary("clamp", |x| x[0].clamp(-1.0, 2.0)),

@@ -1,10 +1,10 @@
 //! Draws ops over more axes than a single instruction supports.
 //!
 //! The generated programs exercise the following planner rules: Axes that are adjacent in all operands merge into one.
-//! One of the resulting axes becomes the rows of an instruction, and another one its lanes. The longest remaining axes
-//! become loops (`push`), nested at most three deep. An axis becomes an outermost loop only if its size is at least 4,
-//! and an inner loop only if its size is at least 33. All other axes are unrolled. In a region that is split into
-//! columns, an axis becomes a loop only if its stride is a multiple of the row stride (`moves_by_units`).
+//! One of the resulting axes becomes the rows of an instruction, and another becomes its lanes. The longest remaining
+//! axes become loops (`push`), nested at most three deep. An axis becomes an outermost loop only if its size is at
+//! least 4, and an inner loop only if its size is at least 33. All other axes are unrolled. In a region that is split
+//! into columns, an axis becomes a loop only if its stride is a multiple of the row stride (`moves_by_units`).
 
 use funcify::{Value, concat, scan_with, select};
 

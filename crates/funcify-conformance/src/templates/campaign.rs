@@ -24,8 +24,8 @@ pub struct Campaign {
     /// The folder for programs with wrong results. Each program is written as text, together with its inputs. If
     /// `None`, no files are written.
     pub folder: Option<PathBuf>,
-    /// A function that returns the transformations that were applied to the current thread's plans since the previous
-    /// call. If `None`, [`Summary::fired`] stays empty.
+    /// A function that returns the transformations applied to the current thread's plans since the previous call. If
+    /// `None`, [`Summary::fired`] stays empty.
     pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 

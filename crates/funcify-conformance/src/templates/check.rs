@@ -58,7 +58,7 @@ impl Stage {
     }
 }
 
-/// A failure of a run: a result that differs from the reference evaluator's, an error, or a panic.
+/// A failure of a run: an error, a panic, or a result that differs from that of the reference evaluator.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The stage that failed.
@@ -302,7 +302,7 @@ impl SeededProgram<'_> {
         evaluate_run(stage, &derivative, &inputs)
     }
 
-    /// Differentiates the gradient, after removing the outputs of the original program from its graph.
+    /// Removes the outputs of the original program from the gradient's graph, and differentiates this graph.
     fn second_derivative(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();

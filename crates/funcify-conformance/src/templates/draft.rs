@@ -1,5 +1,5 @@
-//! Builds a program from choices. Provides the helpers that all families share. They declare inputs, create aliases of
-//! values, apply random ops, and convert values to other shapes.
+//! Builds a program from choices. Provides the helpers that all families share. The helpers declare inputs, create
+//! aliases of values, apply random ops, and convert values to other shapes.
 
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
 use funcify::prelude::*;

@@ -1,5 +1,5 @@
-//! Draws loops whose steps compute elements, and then select the next value of the carry from these elements or compute
-//! it by comparing them.
+//! Draws loops whose steps compute rows of elements. The next value of the carry contains, for each row, either one of
+//! its elements or a value computed by comparing its elements.
 //!
 //! These loops exercise the following rules of differentiation and of the planner: A backward loop reads a carry from
 //! its trace, but recomputes the elements from which the carry was selected (`readable_values`). A product followed by

@@ -1,5 +1,5 @@
-//! Draws stencils, whose bodies read rotated, shifted, padded and concatenated tensors in place, and folds along short
-//! axes.
+//! Draws folds along short axes, and stencils whose bodies read rotated, shifted, padded and concatenated tensors in
+//! place.
 //!
 //! The generated programs exercise the following planner rules: If an elementwise op reads a concatenation or a padded
 //! tensor of at least 4096 floats or 256 integers, the parts of the tensor stay separate (`is_read_in_place`), unless

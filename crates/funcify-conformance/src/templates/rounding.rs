@@ -29,7 +29,7 @@ const MAX_SINGLE_CHANGE: f64 = 1e-6;
 const NARROW_ERROR_FACTOR: f64 = 2.0;
 
 /// Returns alternative expected outputs, with tolerances that allow for rounding. A result is accepted if it matches
-/// one of them.
+/// one of these alternatives.
 pub(super) fn results_explained_by_rounding(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
@@ -52,7 +52,7 @@ fn expected_in_f64(
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
 ) -> Option<Vec<ExpectedOutput>> {
-    // `bf16` must be replaced before `f16`, which is a substring of it.
+    // `bf16` must be replaced before `f16`, because `f16` is a substring of `bf16`.
     let wide = NARROW_TYPE_NAMES.iter().fold(text.to_string(), |text, name| text.replace(name, "f64"));
     let widened = |tensor: HostTensor| if tensor.dtype().is_float() { tensor.cast(DType::F64) } else { tensor };
     let inputs: Vec<HostTensor> = arguments(graph, inputs).into_iter().map(widened).collect();

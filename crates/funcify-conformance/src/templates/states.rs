@@ -1,8 +1,8 @@
 //! Draws loops with carries.
 //!
 //! These loops exercise the following planner rules: An elementwise op may overwrite a carry with its next value if
-//! this is the only use of the carry (`Scope::state`, `emit_elementwise`). `dynamic_update` and `scatter` write to the
-//! carry in place (`state_or_copy`). Once nothing reads a carry any more, its memory is reused for its next value
+//! nothing else uses the carry (`Scope::state`, `emit_elementwise`). `dynamic_update` and `scatter` write to the carry
+//! in place (`state_or_copy`). Once nothing reads a carry any more, its memory is reused for its next value
 //! (`free_state`). An outer product is added to the carry in place, immediately or at the end of a strip of steps
 //! (`sink`). A carry that is also a row of a trace stays in the trace (`carry`). At the end of a step, before carries
 //! are moved, the planner copies each value that a move would overwrite too early (`emit_moves`).

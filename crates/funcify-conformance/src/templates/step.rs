@@ -1,5 +1,5 @@
 //! Draws the step of a loop. Each carry may be read before, by and after the op that computes its next value, directly
-//! or through an alias. It may also be returned in a trace, or become the next value of another carry.
+//! or through an alias. A carry may also be returned in a trace, or become the next value of another carry.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};

@@ -50,8 +50,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         let mut next_sums = Vec::new();
         let half = sums.len() / 2;
         let mut add = |sum: Value, lefts: &[Value], rights: &[Value]| {
-            // Often use the same two vectors for several sums. The planner then copies each of them only once per
-            // strip.
+            // Often use the same two vectors for several sums. The planner then copies each vector only once per strip.
             let (left, right) = match draft.below(4) {
                 0..=2 => (lefts[0], rights[1]),
                 _ => (lefts[draft.below(lefts.len())], rights[draft.below(rights.len())]),

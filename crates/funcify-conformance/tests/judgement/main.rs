@@ -64,8 +64,8 @@ fn atol(tolerance: &Tolerance, name: &str) -> f64 {
     key(name).or_else(|| key(name.strip_suffix("_2")?)).unwrap_or(0.0)
 }
 
-/// In each golden result, shifts the largest element by 0.9 times the manifest's tolerance, which must pass, and by
-/// 1.2 times the tolerance, which must fail.
+/// Shifts the largest element of each golden result. A shift by 0.9 times the manifest's tolerance must pass, and a
+/// shift by 1.2 times the tolerance must fail.
 #[test]
 fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
     let manifest = Manifest::load().unwrap();

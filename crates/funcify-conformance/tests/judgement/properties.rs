@@ -1,4 +1,4 @@
-//! Tests the property checks of random programs: they must detect an op whose error exceeds the tolerance of a
+//! Tests the property checks of random programs: the checks must detect an op whose error exceeds the tolerance of a
 //! property, and must accept smaller errors.
 
 use std::collections::BTreeSet;

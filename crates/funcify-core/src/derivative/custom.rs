@@ -30,7 +30,7 @@ const COMPARED_RULES: usize = 2;
 /// A rule may call its own function, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`. The inner
 /// call has the same rule, in derivatives of every order. The inner call is recognised by its source line and by the
 /// graph of the function. The rule is traced twice, and it is an error if the two traces differ. If a rule calls its
-/// own function, neither of them may capture values of the enclosing graph.
+/// own function, neither the rule nor the function may capture values of the enclosing graph.
 ///
 /// - `xs`, the results and the residuals can be any [`Tree`]s, with leaves of any dtype. The results of `forward`
 ///   must have the same structure and types as the results of `function`. The size of a result must not
@@ -77,9 +77,9 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// Applies `function` to `xs`, with a custom forward rule instead of its derivative, like JAX's `custom_jvp` with
 /// `defjvps`.
 ///
-/// `tangent` receives `xs`, the results and the tangents of `xs`, and returns the tangents of the results. It is traced
-/// immediately. Because it receives the results, it does not need to call the function again, but it may, as described
-/// at [`custom_vjp`].
+/// `tangent` receives `xs`, the results and the tangents of `xs`, and returns the tangents of the results. `tangent` is
+/// traced immediately. Because it receives the results, it does not need to call the function again, but it may, as
+/// described at [`custom_vjp`].
 ///
 /// - `xs` and the results can be any [`Tree`]s, with leaves of any dtype. The size of a result must not
 ///   depend on how many steps a loop inside the closure runs.
@@ -254,9 +254,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         opened
     }
 
-    /// Adds a call of the function with `rule`, which captures the values `captures`. If the call is inside a rule of
-    /// the same function, and `rule` is recursive, adds a recursive call instead. Reports an error if the traces of a
-    /// recursive rule differ.
+    /// Adds a call to the function with the given rule. `captures` holds the values that the rule captures. If the call
+    /// is inside a rule of the same function, and `rule` is recursive, adds a recursive call instead. Reports an error
+    /// if the traces of a recursive rule differ.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],

@@ -4,8 +4,8 @@ use super::active::active_values;
 use super::*;
 use crate::ops::Unary;
 
-/// Creates the error for the input of `graph` with index `input`, which receives no cotangent. `at` is the derivative
-/// function that the user called; `component` is the name of the input in the error.
+/// Creates the error for an input of `graph` that receives no cotangent. `input` is the index of this input, and
+/// `component` is its name in the error. `at` is the derivative function that the user called.
 pub(super) fn disconnected(at: &Place, component: &str, graph: &Graph, input: usize) -> Error {
     let (reason, fix) = explain_disconnection(graph, input);
     let zeros = "request zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`";

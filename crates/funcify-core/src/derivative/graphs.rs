@@ -54,9 +54,9 @@ impl From<&[&str]> for Wrt {
 }
 
 impl Graph {
-    /// Returns a graph that computes the gradient of a loss. It has the inputs of this graph, and an output `grad_x`
-    /// for each input `x` in `wrt`. The loss is the only output of this graph, or the output selected by
-    /// [`GradOptions::of`]. It must be a float scalar.
+    /// Returns a graph that computes the gradient of a loss. The returned graph has the inputs of this graph, and an
+    /// output `grad_x` for each input `x` in `wrt`. The loss is the only output of this graph, or the output selected
+    /// by [`GradOptions::of`]. It must be a float scalar.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -112,11 +112,12 @@ impl Graph {
         })
     }
 
-    /// Returns this graph extended by the vector-Jacobian product. It has an additional input `ct_y` for each output
-    /// `y` of a float type, and an additional output `grad_x` for each input `x` in `wrt`.
+    /// Returns this graph extended by the vector-Jacobian product. The returned graph has an additional input `ct_y`
+    /// for each output `y` of a float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
-    /// If the size of an axis of `y` is known only after a loop has run, that axis of `ct_y` has a symbolic size of its
-    /// own. The axis of `ct_y` must be at least as long as the axis of `y`; its excess elements are ignored.
+    /// If the size of an axis of `y` is known only after a loop has run, the same axis of `ct_y` has a separate
+    /// symbolic size. That axis of `ct_y` must be at least as long as the axis of `y`. Excess elements of `ct_y` are
+    /// ignored.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -148,9 +149,9 @@ impl Graph {
         })
     }
 
-    /// Returns this graph extended by the Jacobian-vector product. It has an additional input `tan_x` for each input
-    /// `x` in `wrt`, and an additional output `tan_y` for each output `y` of a float type. An output that does not
-    /// depend on these inputs has a zero tangent.
+    /// Returns this graph extended by the Jacobian-vector product. The returned graph has an additional input `tan_x`
+    /// for each input `x` in `wrt`, and an additional output `tan_y` for each output `y` of a float type. An output
+    /// that does not depend on the inputs in `wrt` has a zero tangent.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -186,10 +187,10 @@ impl Graph {
         })
     }
 
-    /// Returns a graph that computes the Hessian-vector product, the derivative of the loss's gradient along a vector,
-    /// without building the Hessian. It has the inputs of this graph, followed by an input `tan_x` for each input `x`
-    /// in `wrt`. Its outputs are `hvp_x` for the same inputs. The loss is selected as in [`grad`](Graph::grad). The
-    /// product is zero for an input that the loss does not depend on.
+    /// Returns a graph that computes the Hessian-vector product without building the Hessian. The product is the
+    /// derivative of the loss's gradient along a vector. The returned graph has the inputs of this graph, followed by
+    /// an input `tan_x` for each input `x` in `wrt`. Its outputs are `hvp_x` for the same inputs. The loss is selected
+    /// as in [`grad`](Graph::grad). The product is zero for an input that the loss does not depend on.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -220,9 +221,9 @@ impl Graph {
         Ok(product.with_outputs(outputs).pruned())
     }
 
-    /// Returns a graph that computes Jacobians. It has the inputs of this graph, and an output `jac_y_x` for each
-    /// output `y` of a float type and each input `x` in `wrt`. The shape of `jac_y_x` is the shape of `y` followed by
-    /// the shape of `x`. The Jacobian is zero if `y` does not depend on `x`.
+    /// Returns a graph that computes Jacobians. The returned graph has the inputs of this graph, and an output
+    /// `jac_y_x` for each output `y` of a float type and each input `x` in `wrt`. The shape of `jac_y_x` is the shape
+    /// of `y` followed by the shape of `x`. The Jacobian is zero if `y` does not depend on `x`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -260,10 +261,10 @@ impl Graph {
         })
     }
 
-    /// Returns a graph that computes the Hessian of the loss. It has the inputs of this graph, and an output `hess_x_w`
-    /// for each pair of inputs `x` and `w` in `wrt`. The shape of this output is the shape of `x` followed by the shape
-    /// of `w`. The loss is selected as in [`grad`](Graph::grad). The Hessian is zero for an input that the loss does
-    /// not depend on.
+    /// Returns a graph that computes the Hessian of the loss. The returned graph has the inputs of this graph, and an
+    /// output `hess_x_w` for each pair of inputs `x` and `w` in `wrt`. The shape of this output is the shape of `x`
+    /// followed by the shape of `w`. The loss is selected as in [`grad`](Graph::grad). The Hessian is zero for an input
+    /// that the loss does not depend on.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -419,7 +420,7 @@ fn fitted(value: Value, ty: &TensorType) -> Value {
     axes.into_iter().fold(value, |value, axis| value.slice(axis as i64, Dim::from(0)..ty.shape[axis].clone()))
 }
 
-/// Returns `name` if it is not taken. Otherwise, appends the first number that makes it unique: `tan_x_2`, `tan_x_3`.
+/// Returns `name` if it is not taken. Otherwise, appends the first number that makes the name unique, as in `tan_x_2`.
 pub(super) fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number: usize| format!("{name}_{number}"));
     std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).expect("the numbers never run out")

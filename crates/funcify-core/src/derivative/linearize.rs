@@ -2,9 +2,9 @@
 //! applied many times.
 //!
 //! Reverse mode saves residuals for its backward pass, which is linear in the cotangents. The transpose of the backward
-//! pass therefore maps tangents to tangents. It needs only the residuals, and does not run the function again. Nodes of
-//! the transpose that do not depend on the tangents are computed only once. JAX partially evaluates forward mode
-//! instead. Here, that would require splitting loops.
+//! pass therefore maps tangents to tangents. The transpose needs only the residuals, and does not run the function
+//! again. Nodes of the transpose that do not depend on the tangents are computed only once. JAX partially evaluates
+//! forward mode instead. In funcify, partial evaluation would require splitting loops.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::tree::{self, Named};
 
 /// The derivative of a graph at a point, split into nodes that run once and nodes that run for each tangent.
 pub(super) struct Split {
-    /// The derivative, which maps tangents of the inputs in `wrt` and values of the forward pass to tangents of the
-    /// outputs.
+    /// The derivative. Its inputs are the tangents of the inputs in `wrt`, followed by values of the forward pass. It
+    /// returns the tangents of the outputs.
     graph: Graph,
     /// The values of `graph` that are computed once and saved as residuals.
     saved: Vec<ValueId>,
@@ -162,7 +162,7 @@ fn emit_marked_nodes<'g>(
 pub struct LinearMap<X, Y> {
     /// The leaves of the point `xs`, with their paths.
     leaves: Vec<(String, Value)>,
-    /// The results of the function, in the structure that it returned.
+    /// The results of the function, in the structure that the function returned.
     ys: Y,
     results: Vec<Value>,
     saved: Vec<Value>,

@@ -114,7 +114,7 @@ impl Dual {
 /// The cotangents of several values, in order; `None` for a value without a cotangent.
 pub type Cotangents = Vec<Option<Value>>;
 
-/// The arguments of a reverse rule other than the cotangents: data from the forward pass, and options.
+/// The arguments of a reverse rule, apart from the cotangents: data from the forward pass, and options.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -286,7 +286,7 @@ pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str
     })
 }
 
-/// Returns a list with the values, in order, at the positions marked in `has`, and `None` at the other positions.
+/// Places the values, in order, at the positions marked in `has`, and `None` at the other positions.
 pub(crate) fn place_marked(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
     let mut values = values.into_iter();
     has.iter().map(|has| if *has { values.next() } else { None }).collect()

@@ -2,8 +2,8 @@
 //!
 //! A tensor library's own autodiff calls the backward pass later than the forward pass, if at all. [`Graph::vjp`]
 //! returns both passes as a single graph; this module splits that graph where the cotangents enter. The forward pass
-//! saves the values that the backward pass needs, except the results of layout ops, such as a broadcast or a reshape,
-//! which the backward pass recomputes.
+//! saves the values that the backward pass needs. It does not save the results of layout ops, such as broadcasts and
+//! reshapes; the backward pass recomputes these results.
 
 use std::collections::BTreeSet;
 
@@ -43,8 +43,8 @@ pub enum BackwardInput {
 impl Graph {
     /// Returns the forward pass and the backward pass of the vector-Jacobian product, as two graphs.
     ///
-    /// Together they compute the same results as [`vjp`](Graph::vjp), but the cotangents need not be known until the
-    /// backward pass. Fails in the same cases as `vjp`.
+    /// Together, the two graphs compute the same results as [`vjp`](Graph::vjp), but the cotangents need not be known
+    /// until the backward pass. Fails in the same cases as `vjp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -271,7 +271,7 @@ impl<'a> Cut<'a> {
     }
 
     /// Returns the index of the output whose cotangent is the input with index `input`. Each float output has one
-    /// cotangent, in order.
+    /// cotangent input, and these inputs are in the order of the outputs.
     fn output_of(&self, input: usize) -> usize {
         let is_float = |output: &usize| self.joint.output_type(*output).dtype.is_float();
         (0..self.outputs)
@@ -309,7 +309,7 @@ fn symbols(graph: &Graph, value: ValueId) -> impl Iterator<Item = &Symbol> {
     graph.ty(value).shape.dims().iter().flat_map(Dim::symbols)
 }
 
-/// Returns `true` if an op creates a tensor without operands, or only changes the layout of its operand. Recomputing
+/// Returns `true` if an op has no operands and creates a tensor, or only changes the layout of its operand. Recomputing
 /// its result is cheaper than saving it.
 fn is_layout(op: &Op) -> bool {
     match op.class() {
@@ -323,7 +323,8 @@ fn is_layout(op: &Op) -> bool {
 
 /// Returns `true` if a node concatenates, along axis 0, only inputs, results of loops and results of layout ops. An
 /// example is an initial state followed by a loop's states. The forward pass does not save such a concatenation,
-/// because a backward loop can read each row from the concatenated parts, which the forward pass may return anyway.
+/// because a backward loop can read each row from the concatenated parts. The forward pass may return these parts
+/// anyway.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,

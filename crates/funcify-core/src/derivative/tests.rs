@@ -189,8 +189,8 @@ fn backward(graph: &Graph) -> Scan {
     scans.into_iter().next().unwrap()
 }
 
-/// Checks that the backward loop of `program` has a buffer with the taps `reads` and `writes`. These follow PyTensor's
-/// convention, in which taps count in the opposite direction: an offset in the buffer corresponds to the tap `origin -
+/// Checks that the backward loop of `program` has a buffer with the taps `reads` and `writes`. The taps follow
+/// PyTensor's convention and count in the opposite direction: an offset in the buffer corresponds to the tap `origin -
 /// offset`.
 #[track_caller]
 fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64], writes: &[i64]) {

@@ -127,7 +127,7 @@ impl<'a> Tape<'a> {
         self.pull_through(&self.active, cotangents)
     }
 
-    /// Like [`pull`](Tape::pull), but computes only the cotangents of the inputs marked in `wrt`, all of which must
+    /// Like [`pull`](Tape::pull), but computes only the cotangents of the inputs marked in `wrt`. These inputs must
     /// also be marked in the call to [`record`](Tape::record).
     pub(crate) fn pull_to(&self, wrt: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&active_values(&self.graph, wrt), cotangents)

@@ -9,6 +9,6 @@ pub(crate) struct VjpOptions {
     /// The checkpoint policy of loops that do not specify their own.
     pub(crate) policy: CheckpointPolicy,
     /// `true` to differentiate associative scans step by step, and to recompute cheap values of switch branches instead
-    /// of saving them. Both are faster if loops are compiled.
+    /// of saving them. The derivative is faster this way if loops are compiled.
     pub(crate) stepwise: bool,
 }

@@ -10,9 +10,8 @@ use super::live::uses_any;
 use super::*;
 use crate::ops::{Movement, OpClass};
 
-/// Returns `true` if an op cannot fail at run time, regardless of the elements of its operands: no size that it
-/// computes can be negative, no axis that it indexes is empty, all rows that it reads exist, and it terminates. `sizes`
-/// contains the known sizes.
+/// Returns `true` if an op cannot fail at run time, regardless of the elements of its operands. Such an op computes no
+/// negative size, indexes no empty axis, reads only rows that exist, and terminates. `sizes` contains the known sizes.
 pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     let (known, op) = (KnownSizes(sizes), &node.op);
     let operands: SmallVec<[&TensorType; 4]> = node.inputs.iter().map(|input| graph.ty(*input)).collect();

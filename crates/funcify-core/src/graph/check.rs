@@ -30,8 +30,8 @@ fn symbols_of(ty: &TensorType) -> Vec<&Symbol> {
     ty.shape.dims().iter().flat_map(|dim| dim.symbols()).collect()
 }
 
-/// Returns the first symbol that is used but not bound, which violates graph-c7. The graph must contain all values that
-/// it refers to.
+/// Returns the first symbol that violates graph-c7 because it is used but not bound. The graph must contain all values
+/// that it refers to.
 pub(super) fn unbound_symbol(graph: &Graph) -> Option<Symbol> {
     let symbols = graph.inputs.iter().flat_map(|input| symbols_of(graph.ty(input.value)));
     unbound_in(graph, symbols.cloned().collect())

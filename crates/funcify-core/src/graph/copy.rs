@@ -24,8 +24,8 @@ impl<'a> ValueMap<'a> {
         self.ids[value.index()] = Some(id);
     }
 
-    /// Records `id`, a value of `to`, as the copy of a value, and gives it the name of the original unless it already
-    /// has a name.
+    /// Records `id`, a value of `to`, as the copy of a value. Gives the copy the name of the original, unless the copy
+    /// already has a name.
     pub fn set_named(&mut self, to: &mut Graph, value: ValueId, id: ValueId) {
         self.set(value, id);
         if let Some(name) = self.from.value_name(value).filter(|_| to.value_name(id).is_none()) {
@@ -85,7 +85,8 @@ impl<'a> GraphCopy<'a> {
         self.copied.get(value)
     }
 
-    /// Records `id` as the copy of a value, and gives it the name of the original unless it already has a name.
+    /// Records `id` as the copy of a value. Gives the copy the name of the original, unless the copy already has a
+    /// name.
     pub fn set(&mut self, value: ValueId, id: ValueId) {
         self.copied.set_named(&mut self.graph, value, id);
     }

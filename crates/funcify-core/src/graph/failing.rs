@@ -13,7 +13,7 @@ pub(super) fn should_fail() -> bool {
     left == Some(0)
 }
 
-/// Calls `build` once for each op that it adds, and makes a different op fail in each call. Asserts that `build`
+/// Calls `build` once for each op that `build` adds, and makes a different op fail in each call. Asserts that `build`
 /// returns an error each time.
 pub fn check_each_op_failing<R>(build: impl Fn() -> crate::error::Result<R>) {
     for number in 0.. {

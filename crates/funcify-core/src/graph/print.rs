@@ -246,7 +246,7 @@ impl Printer {
     }
 
     /// Prints a body: its parameters and captures, its declarations (such as `seq` and `carry`) and equations, its
-    /// writes, and the results that it does not write.
+    /// writes, and its unwritten results.
     fn body(&mut self, mut head: String, names: &Names, form: &Form, body: &FormBody, results: &[ValueId]) {
         let (graph, mut inner, mut next) = (&body.graph, Names::default(), 0);
         let mut binders = |printer: &mut Self, inner: &mut Names, count: usize| {

@@ -9,8 +9,7 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// Returns a version of the graph in which each symbol that both the graph and the open trace bind is replaced by a
-    /// fresh one.
+    /// Returns a version of the graph in which fresh symbols replace all bound symbols that the open trace binds too.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {

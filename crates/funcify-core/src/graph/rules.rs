@@ -13,7 +13,7 @@ pub(crate) struct OpenRule {
     pub(crate) level: usize,
     /// `true` if the rule contains a recursive call, `Rule::Itself`.
     pub(crate) uses_itself: Cell<bool>,
-    /// The text forms of the recursive rules of the same function that were traced directly inside this rule.
+    /// The text forms of the recursive rules that were traced directly inside this rule, for the same function.
     pub(crate) inner: RefCell<Vec<String>>,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct SizeByLane {
     pub(crate) symbol: Symbol,
     /// The size in each lane, as `i64[lanes]`.
     pub(crate) counts: Value,
-    /// The largest of these sizes.
+    /// The largest size of any lane.
     pub(crate) largest: Dim,
     /// An upper bound on the sizes of all lanes, if the size is the step count of a loop with a maximum number of
     /// steps.

@@ -86,8 +86,8 @@ pub trait OpRules: OpText {
     /// their results. At least one operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// Applies the forward-mode (JVP) rule: adds the op to the open graph, followed by the tangents of its results. At
-    /// least one operand has a tangent.
+    /// Applies the forward-mode (JVP) rule: adds the op to the open graph, followed by ops that compute the tangents of
+    /// its results. At least one operand has a tangent.
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
     /// Applies the reverse-mode (VJP) rule: adds ops to the open graph that compute the cotangents of the operands from
@@ -237,7 +237,7 @@ pub fn all_names() -> Vec<&'static str> {
     names
 }
 
-/// Converts a failure to evaluate a dimension at run time into an error that names the op at `at`.
+/// Converts a failure to evaluate a dimension at run time into an error that names the op of the place `at`.
 #[doc(hidden)]
 pub fn no_size(at: &Place, error: SizeError) -> Error {
     let fix = "call with sizes for which it is 0 or more";

@@ -111,8 +111,8 @@ mod tests {
         Ok((*constant.value).clone())
     }
 
-    /// Tests literals that differ from a midpoint between two neighbouring floats by less than an f64 can represent,
-    /// and the midpoint itself.
+    /// Tests the midpoint between two neighbouring floats, and literals that are so close to it that an f64 cannot
+    /// represent the difference.
     #[test]
     fn literals_are_rounded_once() {
         for (dtype, digits, fraction) in [

@@ -49,9 +49,9 @@
 //! `policy=save_all`, `segments=[32]` or `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)), and
 //! truncated backpropagation by `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)).
 //!
-//! In `scan %n {steps=$1}`, the number of steps is the value of `%n`, and later lines can use it as the symbol `$1`.
-//! With `{steps=20, until=$1}`, the body ends with the line `until %stop`. The loop ends after the first step in which
-//! `%stop` is `true`, and `$1` is the number of steps that ran.
+//! In `scan %n {steps=$1}`, the number of steps is the value of `%n`, and later lines can refer to this number as the
+//! symbol `$1`. With `{steps=20, until=$1}`, the body ends with the line `until %stop`. The loop ends after the first
+//! step in which `%stop` is `true`, and `$1` is the number of steps that ran.
 //!
 //! In the body of a scan, the sequences come first, then the buffers, then the carries. The keywords seq, nit-sot,
 //! sit-sot, mit-sot and mit-mot are implied by the rest of the line, and the parser checks that they match. If the loop
@@ -59,7 +59,7 @@
 //! writes the row with the tap `[t]`. All other taps count from row 0.
 //!
 //! `bind_size %n {size=$1}` has no results. It binds the symbol `$1` to the value of `%n`, so that later lines can use
-//! it, as in `%0: f32[$1] = slice %xs {axis=0, start=0, limit=$1, step=1}`.
+//! the symbol, as in `%0: f32[$1] = slice %xs {axis=0, start=0, limit=$1, step=1}`.
 //!
 //! A switch contains one block per branch, and each block ends with the results of its branch. If the index is a
 //! boolean, `false` selects case 0:

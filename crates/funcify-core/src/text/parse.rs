@@ -69,7 +69,7 @@ fn marked_line(text: &str, site: Site) -> Vec<String> {
     vec![part, format!("{before}{padding}^")]
 }
 
-/// Parses an op's name and attributes. The error names the expected tokens and their location.
+/// Parses an op's name and attributes. The error gives its location and the expected tokens.
 #[cfg(test)]
 pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
     let read = || {
@@ -387,7 +387,7 @@ pub(super) fn duplicate_name(site: Site, component: &str, name: &str, rule: &str
 mod tests {
     use super::parse;
 
-    /// Checks that for each damaged text, the parser returns either an error or a graph that round-trips through the
+    /// Checks that, for each damaged text, the parser returns either an error or a graph that round-trips through the
     /// text form.
     #[test]
     fn damaged_texts_do_not_panic() {

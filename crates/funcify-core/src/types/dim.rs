@@ -47,7 +47,7 @@ impl fmt::Display for Symbol {
 /// A product of symbols, as a sorted list. The list is empty for the constant term.
 type Monomial = Vec<Symbol>;
 
-/// The maximum number of pairs of terms that a multiplication or division of dimensions may multiply.
+/// The maximum number of products of terms that a multiplication or division of dimensions may compute.
 const MAX_TERMS: usize = 1 << 16;
 
 /// The size of an axis: an integer polynomial over symbols.

@@ -1,7 +1,7 @@
 //! Rounds numbers to 16-bit floats, without double rounding.
 //!
-//! The conversions from f64 in the `half` crate ignore the low 32 bits, or convert to f32 first. They therefore treat
-//! some numbers close to the midpoint of two 16-bit floats as ties.
+//! To convert an f64, the `half` crate either ignores the low 32 bits of the f64 or converts the f64 to f32 first. The
+//! crate therefore treats some numbers close to the midpoint of two 16-bit floats as ties.
 
 use half::{bf16, f16};
 
@@ -27,7 +27,7 @@ pub fn nearest_bf16(number: f64) -> bf16 {
     bf16::from_f32(round_to_odd(number))
 }
 
-/// Converts an integer to an f64 that [`nearest_f16`] and [`nearest_bf16`] round to the same result as the exact
+/// Converts an integer to an f64. [`nearest_f16`] and [`nearest_bf16`] round this f64 as they would round the exact
 /// integer.
 #[doc(hidden)]
 pub fn round_integer_to_odd(integer: i64) -> f64 {

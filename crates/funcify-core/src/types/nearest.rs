@@ -3,8 +3,8 @@
 use strsim::osa_distance;
 
 /// Returns the candidate with the smallest edit distance to a misspelt word, or `None` if no candidate is close. Each
-/// insertion, deletion, replacement or transposition of letters counts as 1. Among candidates at the same distance,
-/// prefers one with the same letters, then a prefix of the word, then one of a similar length, then the first.
+/// insertion, deletion, replacement or transposition of letters counts as 1. Breaks ties in favour of a candidate with
+/// the same letters, then a prefix of the word, then the candidate closest in length, and then the first candidate.
 pub(crate) fn closest_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Every word of the text form is shorter than this.
     const MAX_WORD_LENGTH: usize = 40;

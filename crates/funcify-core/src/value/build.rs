@@ -37,8 +37,8 @@ impl Builder {
         }
     }
 
-    /// Declares an integer scalar input whose value may be compiled into a program. An example is a number of steps,
-    /// which a backend that unrolls loops must know. Each new value triggers a compilation.
+    /// Declares an integer scalar input whose value may be compiled into a program. For example, a backend that unrolls
+    /// loops must know the number of steps. Each new value triggers a compilation.
     #[track_caller]
     pub fn static_input(&self, name: &str, dtype: DType) -> Value {
         let site = Site::caller();
@@ -187,16 +187,16 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Size { dim: dim.into(), dtype }, &[], Site::caller())
 }
 
-/// Returns a dimension whose value is an integer that the program computes. Such a dimension can be a size that the
-/// shapes of the inputs do not determine, such as the number of rows of a slice. This function is the inverse of
-/// [`size`].
+/// Returns a dimension whose value the program computes. Use `bind_size` for a size that does not follow from the
+/// shapes of the inputs, such as the number of rows of a slice. This function is the inverse of [`size`].
 ///
 /// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol. When the program reaches this
 /// call, it binds the symbol to the number. In the body of a loop or a branch, each run of the body binds the symbol
-/// again, so a value of that size cannot leave the body: reduce the value inside the body, or write it into a buffer of
-/// a fixed size. On every backend, the host reads the number. The number has no derivative, but values of that size are
-/// differentiated as usual. Under [`vmap`](fn@crate::vmap), the size may differ between lanes if every value of that
-/// size is reduced over its axis of that size. The same holds for loops whose number of steps differs between lanes.
+/// again. A value with this dimension therefore cannot leave the body: reduce the value inside the body, or write it
+/// into a buffer of a fixed size. On every backend, the host reads the number. The number has no derivative, but values
+/// with this dimension are differentiated as usual. Under [`vmap`](fn@crate::vmap), the size may differ between lanes
+/// if every value with this dimension is reduced over that axis. The same condition applies to a loop whose number of
+/// steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -197,7 +197,7 @@ impl Layout {
 
     /// Returns the part of `exponent` to apply first if 2^exponent is not a normal number, and 0 otherwise. For
     /// negative exponents, the part is chosen so that no result is rounded twice: if the first multiplication rounds to
-    /// a subnormal number, the last one turns it into 0 (as in musl's `scalbn`).
+    /// a subnormal number, the last multiplication turns that number into 0 (as in musl's `scalbn`).
     fn part(self, exponent: i64) -> i64 {
         match exponent {
             _ if exponent > self.bias => self.bias,
@@ -210,14 +210,14 @@ impl Layout {
         2 - self.bias + self.fraction
     }
 
-    /// Returns the magnitude to which exponents are clamped. Scaling by a larger power of 2 would also yield zero or
+    /// Returns the magnitude to which exponents are clamped. At this magnitude, scaling already yields zero or
     /// infinity.
     fn max_scale(self) -> i64 {
         4 * self.bias
     }
 
-    /// Splits an exponent into parts such that `2^part` is a normal number. Returns the parts in the order in which
-    /// they are applied.
+    /// Splits an exponent into parts, so that `2^part` is a normal number for each part. Returns the parts in the order
+    /// in which they are applied.
     fn steps(self, exponent: i64) -> Vec<i64> {
         let mut rest = exponent.clamp(-self.max_scale(), self.max_scale());
         let mut steps = Vec::new();

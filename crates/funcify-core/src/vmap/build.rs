@@ -189,8 +189,8 @@ fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> 
 /// and of each result.
 ///
 /// `xs` and the results can be any [`Tree`]. Values that the body captures from the enclosing graph are shared by all
-/// lanes. The body is traced once. Each op in it, including loops, becomes an op on all lanes. Values shared by all
-/// lanes are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and
+/// lanes. The body is traced once. Each op in the body, including loops, becomes an op on all lanes. Values shared by
+/// all lanes are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and
 /// selects the result for each lane. A [`while_loop`](crate::while_loop) whose condition differs between lanes runs
 /// until the last lane is done; a lane that is done keeps its carry.
 ///
@@ -277,7 +277,7 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Resul
     let named = leaves.iter().zip(&types).map(|((name, _), ty)| (name.as_str(), ty));
     let all: Vec<Value> = leaves.iter().map(|(_, value)| *value).collect();
     let refused = |error: Error, about: &[Value]| {
-        // If a leaf has failed, report its error instead of this one.
+        // If a leaf has failed, report the leaf's error instead of `error`.
         let earlier = tracer::check(&at.op, at.site, all.iter().copied()).err();
         earlier.unwrap_or_else(|| fail(&at.op, at.site, about, |_| error))
     };

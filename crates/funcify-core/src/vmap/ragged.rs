@@ -5,7 +5,7 @@
 //!   the ragged axis. The elements after them are padding, whose values are never visible.
 //! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that shift
 //!   elements mask the padding, and no cotangent flows from padding to values without padding.
-//! - **ragged-c3** the elements that an op reads exist in each lane. The types of the operands must prove this, because
+//! - **ragged-c3** each lane has all the elements that an op reads. The types of the operands must prove this, because
 //!   padding would hide missing elements at run time.
 //!
 //! This module contains the batching rules of ops on ragged values, except for loops. The rules of a loop op are in the
@@ -122,7 +122,7 @@ fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
 }
 
 /// Returns the largest count of all lanes, or 0 if there are no lanes. If a count is negative, returns the smallest
-/// count instead, so that it is rejected, as it would be without batching.
+/// count instead. The negative count is then rejected, as it would be without batching.
 pub(crate) fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));
@@ -136,7 +136,7 @@ pub(crate) fn counts_of_running_lanes(counts: Value) -> Value {
     of_lanes.fold(counts, |counts, mask| select(mask, counts, 0))
 }
 
-/// Returns a size that all lanes share, or 0 if no lane runs the op that binds it.
+/// Returns `count`, a size that all lanes share, or 0 if no lane runs the op that binds the size.
 pub(crate) fn count_if_any_runs(count: Value) -> Value {
     let mask = lane_masks().into_iter().reduce(|all, mask| all & mask);
     mask.map_or(count, |mask| select(mask.any(0), count, 0))
@@ -365,7 +365,7 @@ impl Types<'_> {
             })
     }
 
-    /// Returns `true` if an op combines elements only along an axis that is not ragged, and has no ragged attribute.
+    /// Returns `true` if an op has no ragged attribute, and combines elements only along an axis that is not ragged.
     fn works_on_whole_axes(&self, op: &Op) -> bool {
         let attributes = op.attributes();
         if attributes.iter().any(|(_, attribute)| attribute.dims().iter().any(is_ragged)) {

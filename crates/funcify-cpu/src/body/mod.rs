@@ -57,7 +57,7 @@ pub(crate) struct Setting<'p> {
     pub(crate) regions: &'p [Region],
     pub(crate) layouts: Vec<Layout>,
     pub(crate) machine: Machine,
-    /// `true` if the stage has a single part, whose bodies may use several threads.
+    /// `true` if the stage has a single part. The bodies of a single part may use several threads.
     pub(crate) is_one_part: bool,
 }
 

@@ -29,8 +29,8 @@ const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 /// The estimated overhead of a call to machine code, in nanoseconds.
 const NS_PER_CALL: f64 = 300.0;
-/// The minimum time that machine code must save per run of the plan, in nanoseconds, for a loop to be translated.
-/// Translation takes about a millisecond.
+/// The minimum time that machine code must save per run of the plan, in nanoseconds. Loops that would save less are not
+/// translated, because translation takes about a millisecond.
 const MIN_GAIN_NS: f64 = 20_000.0;
 /// The expected number of iterations of a loop without a bound.
 const EXPECTED_ITERATIONS: usize = 1000;
@@ -491,8 +491,8 @@ machine_arithmetic! {
         (power(first), power(second))
     };
     exponent_field(bits: Bits) -> Value = |builder| {
-        // Convert the exponent field, a small integer, to a float: OR it into the fraction bits of `whole`, whose
-        // lowest fraction bit has the value 1, and then subtract `whole`.
+        // The exponent field is a small integer. To convert it to a float, OR it into the fraction bits of `whole`, and
+        // then subtract `whole`. The lowest fraction bit of `whole` has the value 1.
         let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
         let whole = builder.number(T::WHOLE);
         let bits = builder.bits(whole);

@@ -1,8 +1,8 @@
-//! Folds over the rows of an operand (separately for each lane), and folds over the lanes of each row.
+//! Kernels that fold the rows of an operand, separately for each lane, or the lanes of each row.
 //!
-//! A sum can also fold the elementwise product of two operands. A fold starts from its identity (0 for a sum, 1 for a
-//! product, -inf for a maximum, inf for a minimum) or from the target's current value. Maximum and minimum return NaN
-//! if any element is NaN, and treat -0 as less than +0.
+//! A sum can also be taken over the elementwise product of two operands. A fold starts from its identity (0 for a sum,
+//! 1 for a product, -inf for a maximum, inf for a minimum) or from the target's current value. Maximum and minimum
+//! return NaN if any element is NaN, and treat -0 as less than +0.
 
 use super::map::Target;
 use super::source::{ElementRows, LaneRows, RowSource, Source, SourceRow};

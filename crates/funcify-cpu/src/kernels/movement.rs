@@ -60,7 +60,7 @@ pub(crate) fn copy_elements<T: Copy>(target: &mut Target<'_, T>, from: Source<'_
 }
 
 /// Gathers elements from a table. Sets lane l of row r of the target to the element that is `i * step` elements after
-/// lane l of row r of the table, where i is lane l of row r of `index`, clamped to `0..count`.
+/// lane l of row r of the table. Here, i is lane l of row r of `index`, clamped to `0..count`.
 pub(crate) fn take<T: Float>(
     mut target: Target<'_, T>,
     table: Source<'_, T>,

@@ -68,8 +68,8 @@ pub(crate) const fn most_rows<S: Simd>() -> usize {
     if Registers::<S>::ARE_FEW { 6 } else { 12 }
 }
 
-/// The register count of an instruction set, as a constant. It keeps the compiler from instantiating tiles that do not
-/// fit in registers.
+/// The register count of an instruction set. The count is a constant, so that the compiler does not instantiate tiles
+/// that do not fit in registers.
 pub(crate) struct Registers<S>(PhantomData<S>);
 
 impl<S: Simd> Registers<S> {
@@ -87,7 +87,7 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     then: Option<Unary>,
 ) {
     let then = match (target.rows, then) {
-        // For a single row, apply the function before the sums are stored, because such a product is often on the
+        // For a single row, apply the function before the sums are stored, because a single-row product is often on the
         // critical path of a recurrent network.
         (1, Some(Unary::Tanh)) => return one_row::<T, S, unary::Tanh>(simd, target, factors, init),
         (1, Some(Unary::Sigmoid)) => return one_row::<T, S, unary::Sigmoid>(simd, target, factors, init),
@@ -105,8 +105,8 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     }
 }
 
-/// Runs a tile with the given number of rows, passed as a const parameter. Larger numbers are reduced to the maximum
-/// that fits in registers.
+/// Runs a tile, and passes the number of rows to the tile as a const parameter. If that many rows do not fit in
+/// registers, the maximum number that fits is passed instead.
 macro_rules! with_rows {
     ($simd:ident, $rows:expr, $tile:ident $fields:tt) => {
         match $rows {

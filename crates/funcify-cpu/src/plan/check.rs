@@ -140,8 +140,8 @@ impl Checker<'_> {
         self.check_bounds(holds, touched).map_err(|reason| format!("condition: {reason}"))
     }
 
-    /// Checks a fused body. Another stream in the region of a stored stream must not overlap the stored stream, but may
-    /// coincide with it exactly if both have the same strides.
+    /// Checks a fused body. A stored stream must not overlap any other stream of the same region, unless the two
+    /// streams coincide exactly and have the same strides.
     fn check_fused(&self, FusedNode { fused, streams }: &FusedNode, times: &[usize]) -> Result<(), String> {
         if streams.len() != fused.streams() {
             return Err(format!("{} streams instead of {}", streams.len(), fused.streams()));
@@ -252,7 +252,7 @@ impl Checker<'_> {
         self.plan.regions[operand.region]
     }
 
-    /// Returns `true` if each part sees only its columns of the region, so that each unit is a separate slice.
+    /// Returns `true` if each part sees only its columns of the region. Each unit is then a separate slice.
     fn in_columns(&self, region: Region) -> bool {
         matches!(region.split, Split::Columns(_)) && self.stage.parts.len() > 1
     }

@@ -23,8 +23,8 @@
 //! The elements of a region have a [`Type`]. In most plans, all regions hold floats, which also represent masks and
 //! small integers. Other integers are stored in regions that have an integer type.
 //!
-//! Scratch memory is aligned to 64 bytes. It keeps its contents between calls, but a plan must not read elements that
-//! it has not written in the same call. All registers of a program may be in the same scratch region.
+//! Scratch memory is aligned to 64 bytes. The memory keeps its contents between calls, but a plan may read only the
+//! elements that it has written in the same call. All registers of a program may be in the same scratch region.
 //!
 //! # Programs
 //!
@@ -222,7 +222,7 @@ pub enum Node {
     While {
         /// The nodes that compute the condition.
         test: Vec<Node>,
-        /// The element that holds the condition. The loop ends if it is 0.
+        /// The element that holds the condition. The loop ends if this element is 0.
         holds: Operand,
         /// The nodes of an iteration.
         body: Vec<Node>,
@@ -231,7 +231,8 @@ pub enum Node {
     },
     /// A branch between two lists of nodes.
     Choice {
-        /// The element that holds the condition. The first list runs if it is nonzero, and the second if it is 0.
+        /// The element that holds the condition. The first list runs if this element is nonzero, and the second list
+        /// runs if it is 0.
         holds: Operand,
         /// The nodes that run if the condition is true, and the nodes that run if it is false.
         branches: [Vec<Node>; 2],
@@ -382,9 +383,9 @@ pub enum Op {
         /// The stride between positions, in elements.
         step: usize,
     },
-    /// Copies `x[r][l]` to the element that is `i * step` elements after `to[r][l]`, or folds `x[r][l]` into it, where
-    /// i is `index[r][l]`. Skips indices outside `0..count`. Rows are processed in order, and rows of `to` may overlap.
-    /// Operands: x, and index, whose elements must be integers.
+    /// Copies `x[r][l]` to the element that is `i * step` elements after `to[r][l]`, or folds `x[r][l]` into that
+    /// element, where i is `index[r][l]`. Skips indices outside `0..count`. Rows are processed in order, and rows of
+    /// `to` may overlap. Operands: x, and index, whose elements must be integers.
     Scatter {
         /// The number of positions that an index can select.
         count: usize,

@@ -1,9 +1,8 @@
 //! Estimates the cost of a program, and chooses the number of parts accordingly.
 //!
 //! The constants were measured with `cargo bench -p funcify-cpu` on one core of a server. A wrong constant makes plans
-//! slower but does not affect results. `Instruction::nanoseconds` estimates the time per element and per multiply-add
-//! at twice the values in this file. Its estimates determine how long a compiled loop runs between two checks for
-//! cancellation, where an overestimate is safe.
+//! slower but does not affect results. `Instruction::nanoseconds` uses constants that are twice as large. Its estimates
+//! determine how long a compiled loop runs between two checks for cancellation, so an overestimate is safe.
 
 use funcify_core::ops::{Creation, Op, Product};
 

@@ -81,8 +81,8 @@ impl View {
         (self.with(first), self.with(others))
     }
 
-    /// Returns a view of `count` tensors, stacked along a new axis 0. They have the layout of this view and start
-    /// `distance` elements apart.
+    /// Returns a view of `count` tensors, stacked along a new axis 0. Each tensor has the layout of this view, and
+    /// starts `distance` elements after the previous one.
     pub(super) fn stacked(&self, count: usize, distance: usize) -> View {
         self.with(self.layout.stacked(count, distance))
     }
@@ -127,8 +127,8 @@ impl View {
         self.memory().may_share(&other.memory())
     }
 
-    /// Returns `true` if the address ranges of two different views overlap, as they do for adjacent columns of a
-    /// matrix. An instruction must not read one of two such views and write the other.
+    /// Returns `true` if two different views have overlapping address ranges. For example, adjacent columns of a matrix
+    /// have overlapping address ranges. An instruction must not read one of two such views and write the other.
     pub(super) fn interleaves(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
         self.shares_memory(other)

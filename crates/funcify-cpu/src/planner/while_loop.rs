@@ -1,8 +1,8 @@
 //! Plans while loops: carries are held in registers, and the condition is evaluated before each step.
 //!
-//! In a loop without a bound, a counter could become too large for the plan to represent it exactly. If the caller can
-//! run the loop in another way, the planner therefore adds a bound, and the plan rejects the call if the condition
-//! still holds at the bound.
+//! In a loop without a bound, a counter could become too large for the plan to represent exactly. The planner therefore
+//! adds a bound if the caller can run the loop in another way. The plan then rejects the call if the condition still
+//! holds at the bound.
 
 use funcify_core::ops::While;
 

@@ -17,9 +17,9 @@ pub(super) fn graph_budget() -> usize {
     if IS_THOROUGH.load(Ordering::Relaxed) { 128_000_000 } else { 1_000_000 }
 }
 
-/// Returns the budget for interpreting a plan, in elementary operations. This budget is larger than that of the graph,
-/// because interpreting a plan takes more operations than evaluating its graph. It also limits the number of elements
-/// in the plan's memory.
+/// Returns the budget for interpreting a plan, in elementary operations. This budget is larger than the budget for
+/// evaluating the graph, because interpreting a plan takes more operations. The budget also limits the number of
+/// elements in the plan's memory.
 pub(super) fn plan_budget() -> usize {
     4 * graph_budget()
 }

@@ -12,8 +12,8 @@ pub(super) const PRIME: u64 = (1 << 61) - 1;
 pub(super) const HALF: u64 = PRIME >> 1;
 
 /// The element that represents infinity. Its negative represents negative infinity. As a signed number, the element is
-/// larger than nearly all others. Unlike the largest element, [`HALF`], which is -1/2, it is not a fraction of small
-/// integers.
+/// larger than nearly all others. It is not the largest element, [`HALF`], because [`HALF`] equals -1/2, and infinity
+/// must not be a fraction of small integers.
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
 /// The element that represents NaN. The element is arbitrary, so computations are unlikely to yield it by chance.

@@ -2,9 +2,10 @@
 //! instruction.
 //!
 //! The faulty instruction is the earliest one that contributed to the wrong result and wrote a value that the graph
-//! never computes. The error also names the instructions that last wrote the operands of the faulty one. A correct plan
-//! may write values that the graph never computes, such as partial sums, but their total is a value that the graph does
-//! compute. The history therefore drops the origin of a cell as soon as the cell holds a value that the graph computes.
+//! never computes. The error also names the instructions that last wrote the operands of the faulty instruction. A
+//! correct plan may write values that the graph never computes, such as partial sums, but the graph does compute the
+//! total of these partial sums. The history therefore drops the origin of a cell as soon as the cell holds a value that
+//! the graph computes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,9 +19,9 @@ use crate::plan::{Instruction, Op, Plan};
 struct Event<'p> {
     place: Position,
     instruction: &'p Instruction,
-    /// The regions that the instruction read, each with the index of the event that last wrote the cells that were
-    /// read, or `None` if no event wrote them. An instruction that wrote several of these cells is listed only once per
-    /// region.
+    /// The sources of the cells that the instruction read. A source is a region, and the index of the event that last
+    /// wrote the cell, or `None` if no event wrote the cell. If an instruction wrote several of the cells, it is listed
+    /// only once per region.
     sources: Vec<(usize, Option<usize>)>,
 }
 

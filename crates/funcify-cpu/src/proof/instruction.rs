@@ -1,8 +1,8 @@
 //! Runs a single instruction on the cells of a plan's memory, following the documentation of [`Op`].
 //!
 //! An instruction reads all operands before it writes, except for [`Op::Scatter`], which processes rows in order.
-//! Packed matrices are stored in row-major order here. Their actual layout depends on the machine, so only a product of
-//! the same size may read a packed matrix.
+//! Packed matrices are stored in row-major order here. Their actual layout depends on the machine, so only a product
+//! with a matrix of the same size may read a packed matrix.
 
 use funcify_body::Type;
 

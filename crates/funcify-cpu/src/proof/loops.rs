@@ -1,5 +1,5 @@
-//! Evaluates loops and switches over the field, following the invariants that the modules of these ops document:
-//! scan-c1 to scan-c7, while-c1 to while-c3 and switch-c1 to switch-c3. (scan-c8 does not affect values.)
+//! Evaluates loops and switches over the field, following the invariants listed in the modules of these ops: scan-c1 to
+//! scan-c7, while-c1 to while-c3 and switch-c1 to switch-c3. (scan-c8 does not affect values.)
 
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 use funcify_core::ops::{Switch, While};

@@ -35,8 +35,8 @@ pub(super) struct Memory {
 pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
-    /// Allocates the memory of a plan. Gives each cell a distinct value from `uncomputed`, to mark the cell as not yet
-    /// written. The caller fills in the inputs.
+    /// Allocates the memory of a plan. Marks each cell as not yet written, by filling it with a value that `uncomputed`
+    /// returns. Each cell gets a different value. The caller fills in the inputs.
     pub(super) fn new(plan: &Plan, mut uncomputed: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {
@@ -81,8 +81,8 @@ impl Memory {
             last.push((cell, *place));
             *place = before;
         }
-        // Keep only the last write to each cell, which comes first in the list because changes are undone in reverse
-        // order.
+        // Keep only the last write to each cell. This write comes first in the list, because changes are undone in
+        // reverse order.
         let mut seen = std::collections::HashSet::new();
         last.retain(|(cell, _)| seen.insert(*cell));
         last
@@ -91,9 +91,9 @@ impl Memory {
 
 /// The start of each region of a plan, as seen by one part of a stage.
 ///
-/// In a region that is split into columns, a part sees its own columns. In a region that is split into parts, it sees
-/// its own copy. If a stage has only one part, that part sees all copies, one after the other. Given these starts, one
-/// formula computes the address of an operand in every kind of region.
+/// In a region that is split into columns, a part sees its own columns. In a region that is split into parts, a part
+/// sees its own copy. If a stage has only one part, that part sees all copies, one after the other. With these starts,
+/// the same formula gives the address of an operand in every kind of region.
 #[derive(Clone, Debug)]
 pub(super) struct Bases {
     bases: Vec<usize>,
@@ -123,8 +123,8 @@ impl Bases {
     }
 
     /// Returns the index of a cell in the iteration that `counters` specifies. In the first iteration of every loop,
-    /// the cell is `at` elements after the first element of the region that the part sees. `steps` holds the number of
-    /// units by which the cell moves per iteration of each loop.
+    /// the cell is `at` elements after the region's start, as seen by the part. `steps` holds the number of units by
+    /// which the cell moves per iteration of each loop.
     pub(super) fn first_cell(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)

@@ -18,13 +18,14 @@
 //! - **proof-c3** A loop and its register code leave the same memory contents. This covers the code for this machine,
 //!   the code for machines without vectors, and the code that is translated to machine code (`registers.rs`).
 //!
-//! If the two sides round to narrower floats at different points (for example, if one of them rounds a sum only once),
-//! the proof ignores rounding, and its verdict says so. If there is no proof, because an op has no rule or the proof
-//! would take too long, the checker runs the plan on random inputs, and compares the results with those of the
+//! The two sides may round to narrower floats at different points: for example, one of them may round a sum only once.
+//! The proof then ignores rounding, and its verdict says so. A plan has no proof if an op has no rule, or if the proof
+//! would take too long. The checker then runs the plan on random inputs, and compares the results with those of the
 //! reference evaluator (`running.rs`).
 //!
-//! If a plan fails the check, funcify has a bug. The error names an instruction that computed a value that the graph
-//! does not compute, and the instructions that wrote its operands (`history.rs`).
+//! If a plan fails the check, funcify has a bug. The error names the faulty instruction, whose result is a value that
+//! the graph never computes. The error also names the instructions that wrote the operands of the faulty instruction
+//! (`history.rs`).
 
 mod effort;
 mod field;

@@ -2,9 +2,9 @@
 //! this module.
 //!
 //! Sums and products are computed in the field. Every other function is a symbol, usually a keyed hash of its operands.
-//! Programs rely on the actual values of some functions (comparisons, choices, rounding to integers) for small numbers,
-//! so the symbols of these functions agree with the functions themselves for small numbers. Both evaluations must use
-//! the same symbol for the same function.
+//! For small numbers, programs rely on the actual values of some functions (comparisons, choices, rounding to
+//! integers). The symbols of these functions therefore agree with the functions themselves for small numbers. Both
+//! evaluations must use the same symbol for the same function.
 
 use funcify_core::DType;
 

@@ -227,7 +227,8 @@ fn index_of(flat: usize, shape: &[usize]) -> Vec<usize> {
 }
 
 /// Converts an element of a tensor to an element of the field. The field cannot represent the minimum and maximum
-/// 64-bit integers. They become -inf and +inf, because they occur as the initial values of maxima and minima.
+/// 64-bit integers. These two integers become -inf and +inf, because programs use them as the initial values of maxima
+/// and minima.
 pub(super) fn of_scalar(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::Int(i64::MIN) => neg(INFINITY),
@@ -269,7 +270,8 @@ pub(super) fn cast(model: Model, x: u64, from: DType, to: DType) -> u64 {
     }
 }
 
-/// Maps ops to the kernels with the same names, and the remaining ops to the given kernels or to `None`.
+/// Maps an op to a kernel. The ops listed first map to the kernels with the same names. Each of the other ops is listed
+/// with its result: a kernel in `Some`, or `None`.
 macro_rules! kernels_by_name {
     ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
         match $op {

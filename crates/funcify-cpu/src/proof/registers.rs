@@ -36,7 +36,7 @@ pub(super) struct Registers<'p> {
 pub(super) struct FieldCode {
     width: usize,
     code: RegisterCode<u64>,
-    /// The number of matrix columns of each product.
+    /// For each matrix product, the number of columns of the result.
     lanes: Rc<[usize]>,
 }
 
@@ -175,7 +175,7 @@ impl FieldCode {
         Ok(())
     }
 
-    /// Describes a cell in which the code and the instructions left different values, and the ops that wrote it.
+    /// Describes a cell in which the code and the instructions left different values, and the ops that wrote the cell.
     /// Returns `None` if there is no such cell.
     pub(super) fn difference(
         &self,
@@ -243,8 +243,8 @@ impl FieldCode {
     }
 }
 
-/// Returns the last instruction in a loop that writes a cell, and the index of the instruction, or `None` if no
-/// instruction writes the cell.
+/// Finds a loop's last instruction that writes a cell. Returns the index of the instruction and the instruction itself,
+/// or `None` if no instruction writes the cell.
 fn writer_of<'n>(node: &'n Node, bases: &Bases, outer: &[isize], cell: Cell) -> Option<(usize, &'n Instruction)> {
     let (first, second): (&[Node], &[Node]) = match node {
         Node::Loop { body, .. } => (body, &[]),

@@ -43,8 +43,8 @@ pub(crate) struct Subject<'a> {
 /// The maximum number of seeds in a proof. Each seed determines random inputs and a random interpretation of functions.
 const SEEDS: u64 = 2;
 
-/// The number of operations after which a proof tries no further seed, to keep debug builds fast enough. The two seeds
-/// run the parts in opposite orders, so a plan that needs fewer operations is checked in both orders.
+/// The number of operations after which a proof tries no further seed, to keep debug builds fast enough. The parts run
+/// in opposite orders for the two seeds, so a plan that needs fewer operations is checked in both orders.
 const SUFFICIENT_OPERATIONS: usize = 100_000;
 
 /// The outcome of comparing the plan with the graph for one seed.

@@ -36,7 +36,7 @@ impl fmt::Display for Fault {
 pub struct ProofCounts {
     /// The number of plans that were proved to compute the same values as their graphs.
     pub proved: u64,
-    /// The number of plans that were proved only if rounding to narrower floats is ignored.
+    /// The number of plans whose proofs ignore rounding to narrower floats.
     pub up_to_rounding: u64,
     /// The number of plans that have no proof, but returned the right results in test runs.
     pub validated: u64,

@@ -31,7 +31,7 @@ const MAX_PIECES: usize = 16;
 const NS_PER_OP: f64 = 0.1;
 /// The estimated time per lane of a unary function of floats, in nanoseconds.
 const NS_PER_FUNCTION: f64 = 0.5;
-/// A number of lanes that fill whole cache lines, for every element type. A body with only one axis is divided at
+/// A number of lanes that fills whole cache lines, for every element type. A body with only one axis is divided at
 /// multiples of this number.
 const LANES_PER_LINE: usize = 64;
 /// The number of unsuccessful attempts to find work after which an idle thread yields to other threads.
@@ -58,8 +58,8 @@ struct Memory<'m> {
     reads: SmallVec<[&'m [u8]; 16]>,
     /// The bytes of the stored streams.
     writes: SmallVec<[&'m mut [u8]; 8]>,
-    /// For each stream, its index in `writes` if the body stores it, or loads it from memory that the body overwrites.
-    /// `None` if the stream is in `reads`.
+    /// For each stream, its index in `writes` if the body stores the stream, or loads the stream from memory that the
+    /// body overwrites. The index is `None` if the stream is in `reads`.
     written: SmallVec<[Option<usize>; 16]>,
 }
 

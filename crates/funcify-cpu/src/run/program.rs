@@ -123,8 +123,8 @@ impl Estimate {
     fn of_node<T>(run: &Run<T>) -> Self {
         let zero = Estimate::default();
         match run {
-            // Halve the result of `nanoseconds`. It is about twice the expected time, because it also determines how
-            // often to check for cancellation.
+            // Halve the result of `nanoseconds`. The result is also used to decide how often to check for cancellation,
+            // so it is a cautious estimate: about twice the expected time.
             Run::Body(times, body) => {
                 Estimate { all: *times as f64 * body.nanoseconds() as f64 / 2.0, on_threads: 0.0 }
             }

@@ -93,7 +93,7 @@ impl Start {
     pub(crate) fn inside(&self, counters: &[isize; DEPTH], level: usize) -> Cursor {
         let moved: isize = counters.iter().zip(&self.moves).take(level).map(|(counter, step)| counter * step).sum();
         let range = Range { at: self.range.at.wrapping_add_signed(moved), ..self.range };
-        // At the maximum depth, the operand is not inside another loop.
+        // At the maximum depth, there is no further loop, so the operand does not move.
         let step = if level < DEPTH { self.moves[level] } else { 0 };
         Cursor { range, step, block: self.block }
     }

@@ -35,7 +35,8 @@ struct Operands {
     scaled: Operand,
 }
 
-/// Declares the inputs x and dt, of shape [T, D], B and C, of shape [T, N], and A, of shape [D, N], and the registers.
+/// Declares the inputs and the registers. The inputs x and dt have shape [T, D], B and C have shape [T, N], and A has
+/// shape [D, N].
 fn operands(plan: &mut Plan, sizes: Channels) -> Operands {
     let Channels { steps, channels, states, tile, .. } = sizes;
     let mut input = |index, units, pitch, split| Operand::of(plan.region(Storage::Input(index), units, pitch, split));

@@ -17,7 +17,7 @@ pub fn running_sum(steps: usize, width: usize, tile: usize) -> Workload {
     workload(plan, steps, width)
 }
 
-/// Builds the plan of a running sum of a single lane, which consists of a single instruction.
+/// Builds the plan of a running sum of a single lane. The plan consists of a single instruction.
 pub fn running_sum_of_one(steps: usize) -> Workload {
     let mut plan = Plan::default();
     let x = Operand::of(plan.region(Storage::Input(0), steps, 1, Split::Whole)).rows(1);

@@ -2,14 +2,14 @@
 //! (Blelloch, Prefix Sums and Their Applications, 1990, §1.4; Martin, Cundy, Parallelizing Linear Recurrent Neural Nets
 //! Over Sequence Length, 2018; S5).
 //!
-//! The maps of two successive steps compose to another affine map, with factor `a2 a1` and addend `a2 b1 + b2`. An
+//! The maps of two successive steps compose into another affine map, with factor `a2 a1` and addend `a2 b1 + b2`. An
 //! associative scan of logarithmic depth over the initial value and the maps of the steps therefore computes all
 //! states. Factors apply elementwise. If a step mixes two states, such as the real and imaginary parts of a complex
 //! number, the two states form a single map with four factors per element. Traces of the states are taken from the rows
 //! of the result, and the remaining ops of a step read these rows as a sequence.
 //!
-//! Precondition: the loop cannot fail, and runs all its steps. The states are floats. A step computes their next values
-//! by additions, subtractions, and multiplications and divisions by values that depend only on sequences and
+//! Precondition: the loop cannot fail, and runs all its steps. The states are floats. To compute the next states, a
+//! step only adds and subtracts, and multiplies or divides the states by values that depend only on sequences and
 //! invariants. The memory for the factors and addends of all steps is at most a fixed multiple of the bytes that the
 //! loop reads and writes. Running sums and products are left to the rule `cumulative`.
 //!
@@ -273,8 +273,8 @@ impl Maps {
         let mut leaves = Vec::new();
         for (number, sum) in self.sums.iter().enumerate() {
             for (other, factor) in sum[..count].iter().enumerate() {
-                // The row of the initial value needs factors of the right shape, although they do not affect any
-                // result.
+                // The row of the initial value needs factors of the right shape, although these factors do not affect
+                // any result.
                 let one = full(self.row.shape.clone(), self.row.dtype, f64::from(u8::from(number == other)));
                 let (one, factors) = (one.unsqueeze(0), rows(*factor));
                 leaves.push(concat(&if scan.reverse { [factors, one] } else { [one, factors] }, 0));

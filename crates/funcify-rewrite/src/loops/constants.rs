@@ -1,6 +1,6 @@
-//! Replaces loop operands that are splats (tensors whose elements all equal one number) with constants inside the body
-//! (PyTensor's `scan_remove_constants_and_unused_inputs`). Other rules can then use the constant, and a cotangent that
-//! is 1 everywhere is not expanded to a tensor over all steps.
+//! Replaces loop operands that are splats (tensors whose elements all equal the same number) with constants inside the
+//! body (PyTensor's `scan_remove_constants_and_unused_inputs`). Other rules can then use the constant, and a cotangent
+//! that is 1 everywhere is not expanded to a tensor over all steps.
 //!
 //! Precondition: the number is known. If the operand is a sequence, the loop must not be able to fail, because removing
 //! the sequence would lose the error about missing rows.

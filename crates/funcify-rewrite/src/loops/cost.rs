@@ -32,8 +32,8 @@ fn sum<'a>(types: impl Iterator<Item = &'a TensorType>) -> Dim {
     types.fold(Dim::from(0), |sum, ty| sum + bytes(ty))
 }
 
-/// Returns `true` if `new` bytes per step are within the limit: their total over all steps is small, or they are at
-/// most `factor` times `present`, the bytes that a step already reads and writes.
+/// Returns `true` if `new` bytes per step are within the limit: either the total over all steps is small, or `new` is
+/// at most `factor` times `present`, the number of bytes that a step already reads and writes.
 pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= ALWAYS_ALLOWED_BYTES);
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)

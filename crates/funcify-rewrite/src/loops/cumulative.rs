@@ -3,14 +3,14 @@
 //!
 //! In such a loop, each step combines a state with a value `x_t` that depends only on sequences. The values of the
 //! state are then the rows of a running reduction over `[s, x_0, x_1, ..]`, where `s` is the initial value. The op
-//! combines the rows in the same order as the loop, so integers, minima and maxima are exact, and sums and products of
+//! combines the rows in the same order as the loop, so integers, minima and maxima are exact. Sums and products of
 //! floats differ from those of the loop by at most the rounding error of the backend's op. Traces of the state are
 //! taken from the rows of the result, and the remaining ops of a step read these rows as a sequence.
 //!
 //! Precondition: the loop cannot fail, and runs all its steps. The op that combines the state with `x_t` is one that
 //! `cumulative` supports. The state is a buffer, or other ops of the step read its values. A carry is left unchanged if
-//! only its final value is used; if it is a sum over steps, another rule moves it out of the loop. The rows take no
-//! more memory than the data that the loop already reads and writes.
+//! only its final value is used. If such a carry is a sum over steps, another rule moves the sum out of the loop. The
+//! rows take no more memory than the data that the loop already reads and writes.
 
 use funcify_core::graph::emit_value;
 

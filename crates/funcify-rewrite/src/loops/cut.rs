@@ -27,7 +27,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
         params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::FromSequences);
     }
     layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
-    // The sizes that each step binds again, such as the numbers of steps of inner loops.
+    // The sizes that each step binds anew, such as the step counts of inner loops.
     let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for node in body.nodes() {
         let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
@@ -96,7 +96,7 @@ pub(super) fn compute_values(body: &Graph, given: &[(Value, ValueId)], outputs: 
 }
 
 /// Returns a flag for each value of a body: `true` if it is needed to compute `outputs`. `is_there` returns `true` for
-/// available values; the operands of the ops that compute them are not needed.
+/// values that are already available, so the ops that compute these values need not run.
 pub(super) fn needed<'a>(
     body: &Graph,
     outputs: impl IntoIterator<Item = &'a ValueId>,

@@ -7,9 +7,9 @@
 //! Precondition: neither loop can fail, both run all their steps, and they have the same direction. They are not
 //! truncated and have no checkpoint policy. A step of the outer loop contains nothing but the inner loop. Each carry of
 //! the inner loop starts with the value of an outer carry, and its final value is the next value of that outer carry.
-//! Each sequence of the inner loop is a row of an outer sequence, and the inner loop reads all its rows, one per step.
-//! Each invariant of the inner loop is an invariant of the outer one. All buffers of both loops are complete traces,
-//! and each trace of the outer loop stacks a trace of the inner loop.
+//! Each sequence of the inner loop is a row of an outer sequence, and the inner loop reads the whole sequence, one row
+//! per step. Each invariant of the inner loop is an invariant of the outer one. All buffers of both loops are complete
+//! traces, and each trace of the outer loop stacks a trace of the inner loop.
 
 use super::*;
 

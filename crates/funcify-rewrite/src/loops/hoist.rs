@@ -79,7 +79,7 @@ impl Hoisted {
     }
 }
 
-/// Returns the results of moved nodes that the remaining loop reads.
+/// Returns those results of moved nodes that the remaining loop reads.
 fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize]) -> Vec<ValueId> {
     let moved = || body.nodes().iter().zip(moved).filter(|(_, moved)| **moved).map(|(node, _)| node);
     let mut left = uses.to_vec();

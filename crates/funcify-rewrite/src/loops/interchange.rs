@@ -1,13 +1,14 @@
-//! Runs an inner loop for all steps of the outer loop at once, if the inner loop depends on the outer loop's sequences
-//! but on none of its states (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`). Each step of the new
-//! loop performs the corresponding inner step for all outer steps. The number of sequential steps is then no longer
-//! multiplied by the number of outer steps.
+//! Runs an inner loop for all steps of the outer loop at once (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a
+//! `scan`). The inner loop must depend on the sequences of the outer loop, but not on the outer loop's states. Each
+//! step of the new loop performs the corresponding inner step for all outer steps. The number of sequential steps is
+//! then no longer multiplied by the number of outer steps.
 //!
 //! Precondition: neither loop can fail, neither is truncated, and both run all their steps. The number of inner steps
-//! is the same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. Per
-//! outer step, the new loop holds at most twice the bytes that the outer loop already reads and writes, or at most 64
-//! KiB for all steps. If the outer loop has a state, the inner loop must return only final values: rows that a backward
-//! loop recomputes in order to save memory must not be stored for all steps.
+//! is the same in each outer step. The inner loop has no checkpoint policy, and its body has no loop or switch. For
+//! each outer step, the new loop holds at most twice the bytes that the outer step already reads and writes.
+//! Alternatively, the new loop holds at most 64 KiB in total. If the outer loop has a state, the inner loop must return
+//! only final values. Otherwise, rows that a backward loop recomputes in order to save memory would be stored for all
+//! steps.
 
 use super::cost::is_bounded_for_nonempty;
 use super::*;

@@ -1,13 +1,13 @@
 //! Moves work that is the same in each step out of the loop. The work then runs once, before the loop (loop-invariant
 //! code motion; PyTensor's `push_out_non_seq`).
 //!
-//! Values that depend only on invariants, including the results of inner loops, are moved out of the body of a scan,
-//! and out of the condition and body of a while loop. Constants and ops that only move elements are not worth moving on
-//! their own.
+//! A value that depends only on invariants is moved out of the body of a scan, or out of the condition or body of a
+//! while loop, even if the value is the result of an inner loop. Constants and ops that only move elements are not
+//! worth moving on their own.
 //!
-//! Precondition: the moved ops must not be able to fail, because the loop may have no steps. They use no size that the
-//! loop or one of its steps binds. The loop is not truncated. The moved values take at most eight times as many bytes
-//! as the parameters of the body, or at most 64 KiB.
+//! Precondition: the moved ops must not be able to fail, because the loop may have no steps. The moved ops use no size
+//! that the loop or one of its steps binds. The loop is not truncated. The moved values take at most eight times as
+//! many bytes as the parameters of the body, or at most 64 KiB.
 
 use super::cost::affordable;
 use super::cut::compute_values;
@@ -57,8 +57,8 @@ pub(super) fn shared_values(body: &Graph, given: impl Iterator<Item = ValueId>, 
     is_shared
 }
 
-/// Returns the shared values to move out of a body, up to the memory limit: those that are outputs of the body, or that
-/// its remaining ops read. Returns no values if the shared ops only move or create elements.
+/// Returns the values to move out of a body, up to the memory limit. These are the shared values that the body outputs,
+/// or that the remaining ops of the body read. Returns no values if the shared ops only move or create elements.
 pub(super) fn values_to_move(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     let is_made = |output: &ValueId| is_shared[output.index()];
     let is_work = body.nodes().iter().any(|node| !node.op.is_movement() && node.outputs.iter().any(is_made));

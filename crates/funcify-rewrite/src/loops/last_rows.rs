@@ -1,13 +1,14 @@
 //! Replaces buffers with carries or traces where possible (PyTensor's `scan_save_mem`, and its untraced sit-sot).
 //!
-//! - A buffer becomes a carry if the loop returns only its last row, and steps read only the previous row. The steps
-//!   then no longer copy rows into and out of a tensor.
-//! - A trace becomes the final value of a carry if the loop returns only its last row. If the loop has no carry with
-//!   that value, the rule adds one. The initial value of the added carry is zero, but no step reads it.
+//! - A buffer becomes a carry if the loop returns only the last row of the buffer, and steps read only the previous
+//!   row. The steps then no longer copy rows into and out of a tensor.
+//! - A trace becomes the final value of a carry if the loop returns only the last row of the trace. If the loop has no
+//!   carry with that value, the rule adds one. The initial value of the added carry is zero, but no step reads it.
 //! - A full buffer becomes a trace without initial rows if the steps write all its rows in order, and never read any.
 //!
-//! Precondition: the loop must not be truncated, because a truncated derivative depends on the buffers. It must not be
-//! able to fail either: the last row of a trace must exist, and no check may be lost when unread operands are removed.
+//! Precondition: the loop must not be truncated, because a truncated derivative depends on the buffers. The loop must
+//! not be able to fail either, because the rule removes checks: the check that the last row of a trace exists, and the
+//! checks of operands that are no longer read.
 
 use super::*;
 

@@ -178,7 +178,7 @@ impl<V: Copy> Loop<V> {
     }
 
     /// Returns a flag for each value: `true` if `outputs` or the nodes that bind sizes need it. `is_there` returns
-    /// `true` for available values; the operands of the ops that compute them are not needed.
+    /// `true` for values that are already available. The operands of the ops that compute such values are not needed.
     fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
         let nodes = self.body.nodes();
         let binding = self.binding().into_iter().flat_map(|index| &nodes[index].inputs);
@@ -299,8 +299,8 @@ fn defining_op(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 
-/// Iterates over the complete traces of the loop: the buffers that start empty and return all rows. Each item contains
-/// the index of the buffer and the value that a step writes to it.
+/// Iterates over the complete traces of the loop: the buffers that start empty, and whose rows the loop returns in
+/// full. Each item contains the index of the buffer and the value that a step writes to it.
 pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     let results = scan.results().buffers;
     let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;

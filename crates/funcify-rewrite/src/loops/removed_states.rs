@@ -14,8 +14,8 @@ pub(super) struct State {
     pub(super) after: ValueId,
 }
 
-/// Returns the states of a loop: first the buffers that work like carries, and then the carries. Such a buffer starts
-/// with one row, each step reads its previous row, and the loop returns all its rows.
+/// Returns the states of a loop: first the buffers that work like carries, and then the carries. A buffer works like a
+/// carry if it starts with one row, each step reads its previous row, and the loop returns all its rows.
 pub(super) fn states(scan: &Scan) -> Vec<State> {
     let (body, params, results) = (&scan.body, scan.params(), scan.results());
     let state = |(number, param, result): (usize, usize, usize)| State {

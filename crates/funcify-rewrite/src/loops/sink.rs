@@ -37,7 +37,7 @@ struct Term {
 enum Addend {
     /// The matrix product of two values of the step.
     Product(ValueId, ValueId),
-    /// The sum of a value of the step over the given axes, or the value itself if there are no axes.
+    /// A value of the step, summed over the given axes. Without axes, this is the value itself.
     Reduced(ValueId, Vec<usize>),
 }
 
@@ -187,9 +187,9 @@ fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
     traces(scan).find(|(_, written)| *written == value).map(|(number, _)| number)
 }
 
-/// Returns the sums whose traces fit in the memory limit. Considers sums with products first. For a sum without
-/// products, the loop must already trace the values that the sum needs, or their traces must take no more memory than
-/// the loop already reads and writes.
+/// Returns the sums for which the required traces stay within the memory limit. Considers sums with products first. For
+/// a sum without products, the loop must already trace the values that the sum needs, or their traces must take no more
+/// memory than the loop already reads and writes.
 fn affordable_sums(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);

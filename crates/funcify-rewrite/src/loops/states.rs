@@ -1,8 +1,8 @@
 //! Removes carries that never change, and merges equal states (PyTensor's `scan_remove_constants_and_unused_inputs` and
 //! `scan_merge_inouts`; XLA's while-loop simplifier).
 //!
-//! - A carry that each step returns unchanged becomes an invariant. Its final value is its initial value, even if the
-//!   loop has no steps.
+//! - A carry that each step returns unchanged becomes an invariant. The final value of the carry is its initial value,
+//!   even if the loop has no steps.
 //! - Carries with the same initial value are merged if they stay equal in each step. The rule first assumes that all
 //!   carries with the same initial value are equal. It then repeatedly separates carries whose next values differ,
 //!   until nothing changes. In this way, the rule also merges carries that depend on each other.

@@ -1,4 +1,4 @@
-//! [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the trait of the types that a kernel may
+//! [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the trait for types that a kernel may
 //! return.
 
 use funcify_core::error::{BackendError, Error, Place};

@@ -1,4 +1,4 @@
-//! The [`Backend`] trait: a tensor type, and the operations other than kernels that loops and calls need.
+//! The [`Backend`] trait: a tensor type, and the operations that loops and calls need in addition to kernels.
 
 mod kernel_call;
 mod options;
@@ -191,8 +191,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 
     /// Returns the device's [preference](Parallel): less work, or logarithmic depth. If the device prefers logarithmic
-    /// depth, functions whose options [tolerate](funcify_rewrite::Tolerance) the rounding differences are rewritten
-    /// accordingly.
+    /// depth, a function is rewritten to reduce its depth, provided that its options
+    /// [tolerate](funcify_rewrite::Tolerance) the resulting rounding differences.
     fn parallel(&self) -> Parallel {
         Parallel::Avoid
     }
@@ -268,8 +268,8 @@ pub(crate) fn wrong_number_of_results(found: usize, declared: usize) -> BackendE
     format!("the kernel returned {found} results, and the op declares {declared}").into()
 }
 
-/// Converts the error of a failed backend method to an [`Error`]. If it already is one, returns it unchanged;
-/// otherwise, wraps it in [`Error::Execution`].
+/// Converts the error of a failed backend method to an [`Error`]. If the error already is an [`Error`], returns it
+/// unchanged. Otherwise, wraps it in [`Error::Execution`].
 #[cold]
 pub(crate) fn execution_error(at: &Place, backend: &str, error: BackendError) -> Error {
     match error.downcast::<Error>() {

@@ -33,8 +33,8 @@ pub enum LoopStrategy {
     Unroll,
     /// Lowers the body of each loop to a program once, for all sizes, and runs that program once per step.
     Native,
-    /// Lets the backend compile each loop as a whole, for the sizes of a call. Loops that it cannot compile run
-    /// natively.
+    /// Lets the backend compile each loop as a whole, for the sizes of a call. If the backend cannot compile a loop,
+    /// the loop runs natively.
     Compiled,
 }
 

@@ -1,8 +1,8 @@
 //! The registry of lowering rules: maps each pair of backend and op to a kernel or a loop strategy.
 //!
 //! `inventory` collects the entries of all linked crates. On first use, they are sorted and validated. Two entries for
-//! the same backend and op are an error. A backend with neither entries nor a fallback kernel is an error too: its
-//! crate was probably not linked, because no code refers to it.
+//! the same backend and op are an error. It is also an error if a backend has neither entries nor a fallback kernel.
+//! The backend's crate was probably not linked, because no code refers to the crate.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;

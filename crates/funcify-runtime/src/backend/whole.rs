@@ -23,7 +23,7 @@ pub enum Compiles {
     /// only the loops are compiled, and the remaining ops run one by one.
     Loops,
     /// Entire programs. If the backend declines an entire program, it is asked to compile the program's loops one by
-    /// one, and also its ops on tensors of at least 64 elements.
+    /// one, and also the program's ops on tensors of at least 64 elements.
     Programs,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct LastCall<B: Backend> {
 struct RepeatCall<T> {
     program: Arc<dyn Compiled<T>>,
     arguments: Vec<(DType, Vec<usize>)>,
-    /// The memory budget within which the program is known to stay.
+    /// A memory budget that the program is known not to exceed.
     budget: u64,
 }
 
@@ -46,8 +46,8 @@ impl<T> RepeatCall<T> {
 
 impl<B: Backend> Function<B> {
     /// Calls the function on tensors of the backend. The arguments are in the order of the graph's inputs, and their
-    /// shapes determine the sizes. If the library's autodiff tracks an argument and the backend supports it, the call
-    /// is recorded as a single op.
+    /// shapes determine the sizes. If the library's autodiff tracks an argument, a backend that supports autodiff
+    /// records the call as a single op.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -47,8 +47,8 @@ impl<B: Backend> Variant<B> {
 
 impl<B: Backend> Function<B> {
     /// Returns the program for a call with the given sizes. Builds the program if it is not cached. `read_statics`
-    /// downloads the static inputs; it is called only if the cache has no program for the given sizes that is
-    /// independent of static inputs.
+    /// downloads the static inputs. It is not called if a cached program for the given sizes is independent of static
+    /// inputs.
     pub(super) fn pick_program(
         &self,
         at: &Place,

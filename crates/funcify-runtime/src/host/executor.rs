@@ -62,7 +62,7 @@ pub trait Executor: Send + Sync {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait Executable: Send + Sync {
-    /// Runs the graph on host tensors, given in the order of its inputs.
+    /// Runs the graph on host tensors. The arguments are in the order of the graph's inputs.
     fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>>;
 
     /// Runs the graph on host tensors and records the time and the result size of each instruction.

@@ -40,9 +40,9 @@ impl fmt::Display for Need {
     }
 }
 
-/// Returns the features that a graph needs (before any rewrite) and a backend lacks. If the set is not empty, compiling
-/// the graph without rewrites returns an error about one of these features. If a custom op has a composition but no
-/// kernel on the backend, the graph needs the ops of the composition instead.
+/// Returns the set of features that a graph needs (before any rewrite) and a backend lacks. If the set is not empty,
+/// compiling the graph without rewrites returns an error about one of these features. If a custom op has a composition
+/// but no kernel on the backend, the graph needs the ops of the composition instead.
 ///
 /// ```
 /// use funcify::Graph;

@@ -41,8 +41,8 @@ use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 
-/// The range of sizes for which an op is compiled on its own, in elements of its largest operand or result. Smaller ops
-/// do not benefit, and larger ones would not fit in memory.
+/// The range of sizes for which an op is compiled on its own. The size of an op is the number of elements of its
+/// largest operand or result. Smaller ops do not benefit, and larger ops would not fit in memory.
 const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 
 /// The backend and the compile options that affect lowering.
@@ -291,7 +291,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
 
     /// Returns `true` if an op should be compiled on its own. This is useful only if the backend compiles whole
     /// programs but has declined to compile the current one. Small ops are faster as kernels, and so are reshapes,
-    /// because they move no data. A custom op with a kernel of its own always runs that kernel.
+    /// because they move no data. If the backend has a kernel for a custom op, the op always runs that kernel.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
         let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
         let mut types = node.inputs.iter().chain(&node.outputs);

@@ -17,7 +17,7 @@ impl<B: Backend> Lowering<'_, B> {
         // The sizes that the loop binds are not static in the step, because they can differ in every run of the loop.
         scan.binds().for_each(|symbol| self.sizes.remove(symbol));
         let graph = &scan.body;
-        // Capture only the values that the step or its results use.
+        // Capture only the values that the step reads or returns.
         let step = graph.nodes().iter().zip(&body.step).filter(|(_, runs)| **runs);
         let mut needed: HashSet<ValueId> = step.flat_map(|(node, _)| node.inputs.iter().copied()).collect();
         needed.extend(graph.outputs().iter().map(|output| output.value));

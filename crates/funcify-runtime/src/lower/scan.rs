@@ -1,4 +1,4 @@
-//! Lowers scans: chooses the strategy of each loop and reports it.
+//! Lowers scans: chooses a strategy for each loop, and adds the loop to the report.
 
 use super::report::{Steps, count_kernels};
 use super::*;

@@ -2,9 +2,10 @@
 //!
 //! A number is static if it is the same in every run of the program: a constant, a static input, a size of the call, or
 //! a value computed only from such numbers. A number is bounded if it can take only finitely many values, regardless of
-//! the data: for example, the number of steps of a loop that may exit early but has a bounded maximum number of steps,
-//! a counter in such a loop, or a value computed from bounded numbers alone. A loop with a bounded number of steps has
-//! a static maximum number of steps. If unrolling is forced, such a loop is not rejected, but runs natively.
+//! the data. For example, if a loop may exit early but has a bounded maximum number of steps, then its number of steps
+//! is bounded, and so is a counter in the loop. A value computed only from bounded numbers is bounded too. A loop with
+//! a bounded number of steps has a static maximum number of steps. If unrolling is forced, such a loop is not rejected,
+//! but runs natively.
 
 use funcify_core::HostTensor;
 use funcify_core::ops::{Creation, EvalContext};

@@ -157,10 +157,10 @@ fn not_static<B: Backend>(lowering: &Lowering<'_, B>, at: &Place, reason: String
 struct Line<'l, 'a, B: Backend> {
     lowering: &'l mut Lowering<'a, B>,
     at: Arc<Place>,
-    /// Maps each operand whose rows may be read to its row type and the place of the loop. The key is the operand's
+    /// The row type and the place of the loop, for each operand whose rows may be read. Keyed by the operand's
     /// register.
     sources: HashMap<Slot, Arc<RowsNode>>,
-    /// The registers of the rows that were read so far, keyed by the operand's register and the index of the row.
+    /// The registers of the rows that have been read so far, keyed by the operand's register and the index of the row.
     rows: HashMap<(Slot, usize), Slot>,
 }
 

@@ -35,7 +35,7 @@ impl Attempt {
 
 impl<B: Backend> Lowering<'_, B> {
     /// Lowers the entire program to compiled code, and returns the registers of its results. Returns `None` if the
-    /// settings do not ask for it, or if the backend declines.
+    /// settings do not request whole programs, or if the backend declines.
     pub(crate) fn lower_whole_program(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
         match self.settings.compiles() {
             Compiles::Loops if is_made_of_loops(graph) => {}
@@ -79,7 +79,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Inserts a report on a node at index `place` of the list of loops, if the node is a loop.
+    /// Inserts a report at index `place` of the list of loops, if the node is a loop.
     pub(crate) fn report_loop(
         &mut self,
         place: usize,
@@ -141,8 +141,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns the reason why a program is not compiled as a whole. If the program has integers, `declined` may state
-    /// only that some of them can exceed the range in which floats are exact. For such a program, asks the backend for
-    /// code that may reject its operands, and returns the new reason if the backend declines again.
+    /// merely that an integer can exceed the range in which floats are exact. For any program with integers, asks the
+    /// backend for code that may reject its operands. If the backend declines again, returns the new reason.
     fn reason_for_declining(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;

@@ -19,8 +19,8 @@ use crate::backend::Declined;
 /// The maximum nesting depth of compositions.
 const MAX_DEPTH: usize = 64;
 
-/// Replaces the custom ops for which `is_selected` returns `true`, including ops in bodies, with their compositions.
-/// Keeps ops that have no composition.
+/// Replaces each custom op for which `is_selected` returns `true` with its composition. This includes custom ops in
+/// bodies. Keeps ops that have no composition.
 pub(crate) fn with_compositions<'g>(graph: &'g Graph, is_selected: &dyn Fn(&Custom) -> bool) -> Result<Cow<'g, Graph>> {
     match has_custom(graph, is_selected) {
         true => Composer { is_selected, reserved: vec![Arc::new(graph.clone())], depth: 0 }.with_compositions(graph),

@@ -1,4 +1,4 @@
-//! Turns associative scans and cumulative reductions of floats and booleans into loops, for backends that compile
+//! Turns associative scans, and cumulative reductions of floats and booleans, into loops for backends that compile
 //! loops. Cumulative reductions of integers are kept, because compiled code has a kernel for them.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use funcify_core::ops::{Along, Control, Op, OpClass};
 use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 
-/// Replaces associative scans and cumulative reductions of floats and booleans with loops, except those over zero
+/// Replaces associative scans, and cumulative reductions of floats and booleans, with loops. Keeps those that have zero
 /// elements at the given sizes.
 pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
     if !has_scans(graph) {

@@ -7,8 +7,8 @@ use self::compositions::{explain_missing_composition, with_compositions};
 use self::loops::with_loops;
 use crate::backend::{Backend, CompileResult, Declined, WholeRequest};
 
-/// Asks the backend to compile a program or a loop, after replacing custom ops with their compositions, and associative
-/// scans and cumulative reductions with loops.
+/// Replaces custom ops with their compositions, and replaces associative scans and cumulative reductions with loops.
+/// Then asks the backend to compile the resulting program or loop.
 pub(crate) fn request_whole<B: Backend>(backend: &B, whole: WholeRequest<'_>) -> CompileResult<B::Tensor> {
     // `function/prepare.rs` has already reported invalid compositions.
     let composed = with_compositions(whole.graph, &|_| true)

@@ -5,7 +5,7 @@
 //! combines the results of that scan with the elements in between (Blelloch, "Prefix sums and their applications";
 //! JAX's `lax.associative_scan`). The same two programs serve every length. The up-sweep combines pairs and computes
 //! all leaves (the components of an element). The down-sweep computes the results, but only for the leaves that are
-//! used; for an affine recurrence, this skips the products of the coefficients.
+//! used. For an affine recurrence, the down-sweep therefore skips the products of the coefficients.
 
 use funcify_core::types::Symbol;
 
@@ -15,7 +15,7 @@ use super::*;
 pub(crate) struct AssociativeNode<B: Backend> {
     pub(crate) at: Place,
     pub(crate) reverse: bool,
-    /// The types of the leaves: the scanned tensors, each of which holds one component of all elements.
+    /// The types of the leaves: the scanned tensors, each of which holds one component of every element.
     pub(crate) leaves: Vec<TensorType>,
     /// The indices of the leaves whose results are computed.
     pub(crate) needed: Vec<usize>,
@@ -24,8 +24,8 @@ pub(crate) struct AssociativeNode<B: Backend> {
     pub(crate) pairs: Symbol,
     /// The program that combines a batch of pairs.
     pub(crate) up_sweep: Arc<Program<B>>,
-    /// The program that combines the result of each pair with the next element in scan order, which gives the result
-    /// for that element. Computes only the needed leaves.
+    /// The program that combines the result of each pair with the next element in scan order, and so computes the
+    /// result for that element. Computes only the needed leaves.
     pub(crate) down_sweep: Arc<Program<B>>,
 }
 

@@ -5,7 +5,7 @@ use funcify_core::ops::BindSize;
 
 use super::*;
 
-/// An instruction that binds a symbol to the value of its operand, for the instructions after it (bind-c3).
+/// An instruction that binds a symbol to the value of an operand, for all later instructions (bind-c3).
 pub(crate) struct BindNode {
     pub(crate) op: BindSize,
     /// The dtype of the operand.

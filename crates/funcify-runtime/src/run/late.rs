@@ -49,7 +49,7 @@ impl<B: Backend> Clone for CachedPlan<B> {
 }
 
 impl<B: Backend> LateLoop<B> {
-    /// Compiles the loop for the given sizes, to code that may reject its operands.
+    /// Compiles the loop for the given sizes. The compiled code may reject the loop's operands.
     pub(crate) fn compile_late(&self, backend: &B, sizes: &Sizes) -> CompileResult<B::Tensor> {
         let (graph, memory_budget) = (&self.graph, self.memory_budget);
         request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })

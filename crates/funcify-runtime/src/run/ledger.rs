@@ -1,8 +1,8 @@
 //! Tracks the memory of a running program against the budget.
 //!
-//! A program whose predicted peak is within the budget, whichever branches run, is not tracked. For all other programs,
-//! including those with data-dependent sizes, the ledger checks each instruction against the budget before it runs, so
-//! a branch counts only if it runs.
+//! If the predicted peak of a program is within the budget, whichever branches run, the program is not tracked. For all
+//! other programs, including those with data-dependent sizes, the ledger checks the budget before each instruction
+//! runs, so a branch counts only if it runs.
 
 use funcify_core::memory::{bytes_of, over_budget};
 
@@ -65,7 +65,7 @@ impl<'f> Ledger<'f> {
     }
 
     /// Returns an error if the results of an instruction would exceed the budget. Also records in `run` the bytes that
-    /// this program holds, because programs nested in the instruction add them to their own.
+    /// are held at this point, because programs nested in the instruction add their own bytes to them.
     pub(crate) fn check_instruction<B: Backend>(
         &self,
         instruction: &Instruction<B>,
@@ -122,8 +122,8 @@ impl<B: Backend> NativeLoop<B> {
         rows.fold(0, u64::saturating_add)
     }
 
-    /// Returns an error if the traces of a loop would exceed the budget. Checks only loops without early exit whose
-    /// number of steps is an operand.
+    /// Returns an error if the traces of a loop would exceed the budget. Checks a loop only if its number of steps is
+    /// an operand and the loop has no early exit.
     pub(crate) fn check_trace_budget(&self, run: &Run<'_, B>, used: impl Fn(usize) -> bool) -> Result<()> {
         if run.memory.is_none() || self.count.is_none() || self.scan.until.is_some() {
             return Ok(());

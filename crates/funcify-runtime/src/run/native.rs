@@ -33,10 +33,10 @@ pub(crate) struct NativeLoop<B: Backend> {
     pub(crate) own_operands: usize,
     /// For each buffer, the type of a row.
     pub(crate) rows: Vec<TensorType>,
-    /// The dtype of the operand that holds the number of steps, if there is one.
+    /// The dtype of the operand that holds the number of steps, or `None` if no operand holds it.
     pub(crate) count: Option<DType>,
-    /// The loop in the form that is compiled at run time, or `None` if it always runs natively. If it is `Some`, the
-    /// last operands are the loop's invariants.
+    /// The loop in the form that is compiled at run time, or `None` if the loop always runs natively. If this field is
+    /// `Some`, the last operands are the loop's invariants.
     pub(crate) late: Option<LateLoop<B>>,
 }
 

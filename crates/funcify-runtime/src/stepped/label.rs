@@ -206,8 +206,8 @@ impl<'g> Labelling<'g> {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("{kind} (operand {place})"),
         };
-        // `counts_steps` rejects, for example, a loop of `2 T - 1` steps, which runs a single step if `T` is 1, but two
-        // more steps for each additional row.
+        // `counts_steps` rejects, for example, a loop of `2 T - 1` steps. Such a loop runs a single step if `T` is 1,
+        // but each additional row adds two steps.
         if !self.time.counts_steps(&scan.steps) || self.time.at_one_step(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
                 ("its number of steps is not that of the other loops", "split them into separate programs");
@@ -302,10 +302,10 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// Finds the symbol that counts the steps. Takes it from the first of these ops that the program contains: a scan whose
-/// number of steps depends on the size of an input; an associative scan or cumulative op over an axis whose length
-/// depends on the size of an input; a scan with any other symbolic number of steps. Returns an error if the program
-/// contains none of these.
+/// Finds the symbol that counts the steps. Takes the symbol from the first of these kinds of ops that occurs in the
+/// program: a scan whose number of steps depends on the size of an input; an associative scan or cumulative op over an
+/// axis whose length depends on the size of an input; a scan with any other symbolic number of steps. Returns an error
+/// if the program contains none of these.
 fn find_time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;

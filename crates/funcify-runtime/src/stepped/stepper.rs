@@ -64,7 +64,7 @@ use crate::host::files::{read_safetensors, write_safetensors};
 ///
 /// A state without an axis of size `B`, such as a step counter, is shared by all streams. If the steps change a shared
 /// state, a new stream cannot join running ones, because resetting the state would disturb them. To let new streams
-/// join, give the state such an axis: a counter of type `f32[B]` instead of `f32[]`.
+/// join, give the state an axis of size `B`: for example, use a counter of type `f32[B]` instead of `f32[]`.
 pub struct Stepper<B: Backend> {
     stepped: Stepped,
     /// The compiled step, without duplicate outputs.
@@ -84,8 +84,8 @@ pub struct Stepper<B: Backend> {
     current: Vec<B::Tensor>,
     /// The most recently used program that gathers streams.
     gather: Option<Gather<B>>,
-    /// For each symbol passed to [`streams`](Stepper::streams), and for each current stream, the index of the stream in
-    /// `original` that provided its initial states.
+    /// For each symbol passed to [`streams`](Stepper::streams), lists the current streams: each entry is the index in
+    /// `original` of the stream that provided the current stream's initial states.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
@@ -456,10 +456,10 @@ impl<B: Backend> Stepper<B> {
         Ok(axes)
     }
 
-    /// Builds the program that selects streams. For each tensor with a stream axis, the program appends the
-    /// original tensor to the current one and to the initial one, and gathers rows from both results. Before that, it
-    /// gathers the original tensor along the axes of `others`, the other symbols that were passed to
-    /// [`streams`](Stepper::streams).
+    /// Builds the program that selects streams. For each entry with a stream axis, the program receives the tensors
+    /// from `current`, `initial` and `original`. First, it gathers the original tensor along the axes of `others`, the
+    /// other symbols that were passed to [`streams`](Stepper::streams). Then it appends the result to the current
+    /// tensor and to the initial tensor, and gathers rows from both.
     fn gather_graph(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
         let axes = self.stream_axes(at, symbol)?;
         let other_axes = others.iter().map(|other| self.stream_axes(at, other)).collect::<Result<Vec<_>>>()?;

@@ -39,7 +39,7 @@ impl Time {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
-    /// Returns the number of rows in each step's window of a value with `rows` rows, or `None` if that number is not
+    /// Returns the number of rows that each step sees of a value with `rows` rows, or `None` if that number is not
     /// constant.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
         self.at_one_step(rows).constant().and_then(|rows| usize::try_from(rows).ok())

@@ -76,7 +76,7 @@ fn higher_orders_are_those_of_the_rule() {
 fn bodies_keep_the_rule() {
     let chain =
         |f: fn(Value) -> Value| move |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (f(c), ())).0;
-    // The derivative of two applications is 10 x * 10 x^2 for `square`, and 10 x^3 * 10 x^9 for `cube`.
+    // The derivative of two successive calls is 10 x * 10 x^2 for `square`, and 10 x^3 * 10 x^9 for `cube`.
     check(|x| grad(x, chain(square)), 2.0, &[&[20. * 40.]]);
     check(|x| jvp(x, x.ones_like(), chain(square)).1, 2.0, &[&[20. * 40.]]);
     check(|x| grad(x, chain(cube)), 2.0, &[&[80. * 5120.]]);
@@ -91,7 +91,7 @@ fn bodies_keep_the_rule() {
     }
 }
 
-/// Returns n w sum(x), with the sum over the last axis of x, and n + 1. The custom rule doubles the derivative with
+/// Returns n w sum(x) and n + 1, where the sum is over the last axis of x. The custom rule doubles the derivative with
 /// respect to x, and triples the derivative with respect to w.
 fn scaled(x: Value, n: Value, w: Value) -> (Value, Value) {
     let f = |(x, n, w): (Value, Value, Value)| ((x * w).sum(-1) * n.cast(DType::F64), n + 1);

@@ -1,5 +1,5 @@
-//! Tests the costs of programs: the number of kernels that run, and the work that is shared or skipped. Tests that only
-//! compare results would not catch a regression here, because a slow program returns the same results.
+//! Tests the costs of programs: the number of kernels that run, and the work that is shared or skipped. A test that
+//! only compares results would not catch a regression here, because a slow program returns the same results.
 
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
@@ -159,7 +159,7 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
             let (holds, step) = (|x: Value| x.sin().lt(0.9), |x: Value| x + x.exp());
             if bounded { while_loop_bounded(20, x, holds, step) } else { while_loop(x, holds, step) }
         });
-        // With this input, the loop runs at least one step. The condition runs one more time than the body.
+        // With this input, the loop runs at least one step. The condition runs once more than the body.
         let cost = Cost::measure(&graph, Native, &[number(-0.5)]);
         assert_eq!(
             (cost.run_count("sin"), cost.run_count("exp")),
@@ -225,8 +225,8 @@ fn what_is_saved_of_a_choice_is_not_computed_again() {
     }
 }
 
-/// `SaveCostly` saves values computed from a matrix product that sums many terms. It recomputes the operands of this
-/// product, and products that sum few terms.
+/// `SaveCostly` saves values computed from a matrix product that sums many terms. It recomputes the operands of such a
+/// product. It also recomputes products that sum few terms.
 #[test]
 fn what_is_costly_is_not_computed_again() {
     let cost = |terms: usize| {
@@ -344,7 +344,8 @@ fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
     assert_eq!(counts(Unroll), CompileCounts { made: 3, reused: 2 });
 }
 
-/// The number of steps is the product of two static inputs, so only a new product requires a new program.
+/// The number of steps is the product of two static inputs, so a new program is built only for a new value of this
+/// product.
 #[test]
 fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
     let graph = built("model", |g| {
@@ -496,7 +497,7 @@ fn what_is_the_same_for_all_steps_is_one_product() {
     assert_eq!(function.report().rewrites["sums_over_steps"], 1);
     let report = function.report();
     assert!(report.to_string().contains("sums_over_steps 1"), "{report}");
-    // Both loops have three kernels per step, one of them a product, so the report merges them into one entry.
+    // Both loops have three kernels per step, one of them a product, so the report merges the two loops into one entry.
     let [each] = report.loops.as_slice() else { panic!("{report}") };
     assert_eq!(each.kernels, Some(3), "{report}");
     assert_eq!(["hoisting", "sums_over_steps"].map(|rule| each.rewrites[rule]), [2, 1], "{report}");

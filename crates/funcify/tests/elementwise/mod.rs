@@ -1,7 +1,7 @@
 //! Trait methods shared by the elementwise custom ops in the tests.
 
-/// Implements the type rule and the batching rule of an elementwise op. Given a closure that evaluates the op, also
-/// implements the evaluation, and declares that the op has no attributes.
+/// Implements the type rule and the batching rule of an elementwise op. If called with a closure that evaluates the op,
+/// the macro also implements the evaluation, and declares that the op has no attributes.
 macro_rules! elementwise {
     () => {
         fn infer(

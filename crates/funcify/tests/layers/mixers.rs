@@ -63,8 +63,8 @@ fn griffin() {
                     (0..size).map(|j| u[i / size * size + j] * weight[(i / size * size + j) * size + i % size]);
                 sigmoid(of_head.sum::<f64>() + of.of(&format!("rg_lru_{name}_bias"))[i])
             };
-            // `going_on` is 0 in the first step of a sequence and 1 in all later steps. In this test, the input
-            // `started` provides its value for the first step.
+            // Normally, `going_on` is 0 in the first step of a sequence and 1 in all later steps. In this test, the
+            // value for the first step comes from the input `started`.
             let going_on = if t == 0 { of.of("started")[0] } else { 1.0 };
             let y: Vec<f64> = (0..inner)
                 .map(|i| {

@@ -157,8 +157,8 @@ fn to_host(tensor: &Tensor) -> Result<HostTensor> {
     Candle::cpu().download(&tensor.detach(), funcify::DType::F32).map_err(anyhow::Error::from_boxed)
 }
 
-/// AdamW (Loshchilov and Hutter, arXiv:1711.05101), with the same updates as `candle_nn::AdamW`. Its moments can be
-/// saved so that training can resume, whereas those of `candle_nn` are private.
+/// AdamW (Loshchilov and Hutter, arXiv:1711.05101), with the same updates as `candle_nn::AdamW`. The moments can be
+/// saved so that training can resume. In `candle_nn::AdamW`, they are private.
 struct AdamW {
     steps: i32,
     vars: BTreeMap<String, Moments>,

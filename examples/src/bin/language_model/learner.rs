@@ -15,7 +15,7 @@ use crate::text::Batch;
 /// write files in this layout.
 pub(crate) type Weights = BTreeMap<String, HostTensor>;
 
-/// The number of tokens. A token is a byte.
+/// The size of the vocabulary. A token is a byte.
 pub(crate) const TOKENS: usize = 256;
 /// The length of a convolution's filter, in bytes.
 pub(crate) const WINDOW: usize = 4;

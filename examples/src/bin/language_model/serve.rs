@@ -105,7 +105,7 @@ fn answer_all<B: Backend>(mut served: ServedModel<B>, limits: Limits, lines: &Re
         // For each stream, its batch index in the previous step, or `None` if the stream joins now.
         let mut places: Vec<Option<usize>> = (0..streams.len()).map(Some).collect();
         while streams.len() < limits.streams && !ended {
-            // Block for a line only if there are no streams.
+            // Wait for a line only if there are no streams.
             let line = match streams.is_empty() {
                 true => lines.recv().map_err(|_| TryRecvError::Disconnected),
                 false => lines.try_recv(),
@@ -160,8 +160,8 @@ mod tests {
     use crate::learner::{Learner, Loop};
     use crate::text::Text;
 
-    /// Checks that the logits of a batch agree in both frameworks, with funcify's loop and with the framework's own
-    /// loop, and in the sequence graph. Also checks that the stepper predicts the same bytes as the graph.
+    /// Checks that both frameworks, with either loop, and the graph compute the same logits for a batch. Also checks
+    /// that the stepper predicts the same bytes as the graph.
     #[test]
     fn what_is_served_is_what_was_trained() {
         let sizes = Sizes::TINY;

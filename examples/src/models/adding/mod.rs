@@ -1,9 +1,9 @@
 //! The adding problem over a thousand steps, with S5. The problem requires a memory that spans the whole sequence.
 //!
 //! Each row of a sequence contains a number between 0 and 1 and a marker. Two of the markers are 1, one in each half of
-//! the sequence; the others are 0. The answer is the sum of the two marked numbers. Always answering 1 has a mean
-//! squared error of 1/6 (Hochreiter and Schmidhuber, Long Short-Term Memory, 1997, experiment 4; one marker in each
-//! half as in Le, Jaitly and Hinton 2015).
+//! the sequence; the others are 0. The answer is the sum of the two marked numbers. Always answering 1 gives a mean
+//! squared error of 1/6. The problem is experiment 4 of Hochreiter and Schmidhuber, Long Short-Term Memory (1997), with
+//! one marker in each half as in Le, Jaitly and Hinton (2015).
 //!
 //! The model maps each row to features, runs a state space layer, and reads the answer from the layer's last output:
 //! `[B,T,2] -> [B,T,H] -> [B,T,H] -> [B]`, in f32. At the end of a sequence, the marked numbers survive only in the
@@ -27,9 +27,9 @@ const MAX_RIGHT_ERROR: f32 = 0.04;
 
 /// The seed of the initial weights.
 const SEED: u64 = 1;
-/// The standard deviation of the encoder's initial weights `W`. The features of a row are `relu(W row - 1)`. The value
-/// is chosen so that few elements of `W row` exceed 1 unless the row is marked. Otherwise, a thousand unmarked rows
-/// would drown out the marked ones in the layer's states.
+/// The standard deviation of the encoder's initial weights `W`. The features of a row are `relu(W row - 1)`. The
+/// deviation is chosen so that few elements of `W row` exceed 1 unless the row is marked. Otherwise, a thousand
+/// unmarked rows would drown out the marked ones in the layer's states.
 const WEIGHT_DEVIATION: f64 = 1.0;
 /// The factor that scales the features. It is large because the slowest states of S5 add only a thousandth of their
 /// input in each step.
@@ -45,9 +45,9 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Builds the state space layer with a sequential scan. An associative scan needs fewer and larger ops, but does
-    /// more work. On two cores, it took 1.3 times as long as the sequential scan in Burn, and twice as long in Candle.
-    /// The memory use was the same.
+    /// Builds the state space layer with a sequential scan. An associative scan runs fewer, larger ops, but does more
+    /// work in total. On two cores, it took 1.3 times as long as the sequential scan in Burn, and twice as long in
+    /// Candle. Both scans used the same amount of memory.
     fn layer(self) -> S5 {
         S5 { associative: false, ..S5::new(self.features, self.states) }
     }

@@ -60,7 +60,7 @@ fn loss(residuals: Tensor<1>) -> Tensor<1> {
 }
 
 /// Computes the same results as the graph of `guarded_loss`, but reads the loss on the host and selects the branch
-/// there. Returns the loss, and whether values were clamped because the loss was not finite.
+/// there. Clamps values if the loss is not finite. Returns the loss, and `true` if values were clamped.
 fn own_guarded_loss(operands: &Operands) -> (Tensor<1>, bool) {
     let plain = loss(residuals(operands, identity));
     match plain.clone().into_scalar::<f32>().is_finite() {

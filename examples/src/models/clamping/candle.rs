@@ -60,7 +60,7 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
 }
 
 /// Computes the same results as the graph of `guarded_loss`, but reads the loss on the host and selects the branch
-/// there. Returns the loss, and whether values were clamped because the loss was not finite.
+/// there. Clamps values if the loss is not finite. Returns the loss, and `true` if values were clamped.
 fn own_guarded_loss(operands: &Operands) -> CandleResult<(Tensor, bool)> {
     let plain = loss(&residuals(operands, identity)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {

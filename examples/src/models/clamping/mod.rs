@@ -154,7 +154,7 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     Ok(())
 }
 
-/// Trains until all weights are NaN. Returns the number of the step that made them NaN, counted from 1, the loss of
+/// Trains until all weights are NaN. Returns the number of the step that made them NaN (counted from 1), the loss of
 /// that step, and the loss of the next step. Fails if the weights are not NaN after 100 steps.
 fn train_until_nan<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
     for step in 1..=100 {

@@ -1,9 +1,9 @@
 //! A language model over a large vocabulary, with the cross-entropy computed in chunks of tokens.
 //!
 //! This is a bigram model: the logits of the next token are `output [V, W]` times the embedding `[W]` of the current
-//! token, in f32. The logits of a whole batch, `[tokens, V]`, need far more memory than all weights. With a chunked
-//! loss, only one chunk of logits exists at a time, and the backward pass recomputes it. Wijmans et al., Cut Your
-//! Losses in Large-Vocabulary Language Models (2024), do the same for blocks inside a kernel.
+//! token, in f32. The logits of a whole batch, `[tokens, V]`, need far more memory than all the weights together. With
+//! a chunked loss, only one chunk of logits exists at a time, and the backward pass recomputes it. Wijmans et al., Cut
+//! Your Losses in Large-Vocabulary Language Models (2024), do the same for blocks inside a kernel.
 //!
 //! The current token is drawn from a Zipf distribution, and a random permutation of the vocabulary maps it to the next
 //! token.

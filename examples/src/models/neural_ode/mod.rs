@@ -2,9 +2,9 @@
 //! field of a spiral, by differentiating through the integrator.
 //!
 //! The spiral is the first example in the authors' code: `dx/dt = A x³`, from (2, 0) to time 10. The model is `dx/dt =
-//! MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan. It is trained
-//! on short segments of the spiral, and evaluated on its own trajectory over the whole time span, with the step size
-//! used in training and with half of it.
+//! MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated with the classical Runge-Kutta method in a scan. The model is
+//! trained on short segments of the spiral. For evaluation, its trajectory over the whole time span is compared with
+//! the spiral, both with the step size used in training and with half that step size.
 
 mod burn;
 mod candle;

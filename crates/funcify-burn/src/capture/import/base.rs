@@ -104,8 +104,8 @@ fn slice_ranges(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
     })
 }
 
-/// Replaces the elements of `x` that `ranges` select along `axis` and all later axes with those of `part`. Every range
-/// must have step 1.
+/// Writes `part` over the elements of `x` that `ranges` select along `axis` and all later axes. Every range must have
+/// step 1.
 fn assign_ranges(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Value) -> Value {
     let Some(range) = ranges.get(axis) else {
         return part;

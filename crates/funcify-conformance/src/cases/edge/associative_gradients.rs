@@ -52,7 +52,7 @@ pub(super) fn cases() -> Cases {
         case_on("gradient_by_a_captured_value", [("xs: f32[T]", row([2f32, 3., 5.])), ("k: f32[]", scalar(2f32))])
             .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1)))
             .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
-        // Computes second derivatives of the last value of a recurrence, a1 a2 b0 + a2 b1 + b2, in two ways: with a
+        // Computes second derivatives of the last value of a recurrence, a1 a2 b0 + a2 b1 + b2, in two ways: as a
         // Hessian-vector product with a vector of ones, and as the gradient of the sum of all first derivatives. The
         // first derivatives are (0, a2 b0, a1 b0 + b1) with respect to a, and (a1 a2, a2, 1) with respect to b. The
         // gradient of their sum is (0, b0 + a2, b0 + a1 + 1) with respect to a, and (a1 + a2, 1, 0) with respect to b.

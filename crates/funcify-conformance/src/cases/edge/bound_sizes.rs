@@ -102,8 +102,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2.]), row([4f32, 8., 16.]), row([0i64, 2, 3])])
         .gives([("out", row([129f32, 196., 239.]))]),
-        // Lanes with a negative `n` take the other branch, so they must not fail, although their `n` is not a valid
-        // size.
+        // Lanes with a negative `n` do not take the branch that uses `n` as a size, so they must not fail.
         case("bound_size_in_a_branch_of_some_lanes", |g| {
             vmap(g.input("n", "i64[B]"), |n| {
                 cond(n.ge(0), || iota(bind_size(n), DType::F32).sum(0), || n.cast(DType::F32) * 0.0 - 1.0)

@@ -145,7 +145,7 @@ fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase 
         .gives([("sum", scalar(sum))])
 }
 
-/// Builds a case like that of [`fori_over_constants`], but with bounds that are inputs.
+/// Builds the same case as [`fori_over_constants`], but with bounds that are inputs.
 fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case(format!("fori_over_inputs_{name}"), |g| {
         let (lower, upper) = (g.input("lower", "i64[]"), g.input("upper", "i64[]"));

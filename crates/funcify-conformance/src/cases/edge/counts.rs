@@ -35,7 +35,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([5f32, -1.]), empty::<f32, 2>([0, 2])])
         .gives([("last", row([5f32, -1.]))]),
-        // If no step runs, the last row of a trace with initial rows is the last initial row.
+        // If no step runs, the last row of a trace that includes the initial row is the initial row itself.
         case_on("last_row_of_a_buffer_without_steps", [("init: f32[2]", row([8f32, 9.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();

@@ -1,4 +1,4 @@
-//! Integers close to the limit up to which a float type represents all integers exactly. A backend that computes
+//! Integers near the end of the range in which a float type represents every integer exactly. A backend that computes
 //! integers in floats must prove that each integer is exact. If the proof is off by one, omits an operand, or has a
 //! wrong sign, the backend returns a neighbouring integer.
 

@@ -64,7 +64,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3.]), row([1f32, 2.])])
         .fails("Call"),
-        // The symbol K has size 2 in the captured matrix, but size 3 in the rows of the sequence.
+        // The symbol K is 2 in the captured matrix, but 3 in the rows of the sequence.
         case("body_sizes_that_disagree", |g| {
             let w = g.input("w", "f32[K,K]");
             let (last, ()) = scan(g.input("init", "f32[K]"), g.input("xs", "f32[T,K]"), |h, x| (h.matmul(w) + x, ()));
@@ -92,8 +92,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Builds a case that must fail because the trip count `n` is negative or exceeds the three rows of the sequence. `n`
-/// is a static input if `is_static` is set, and an ordinary input otherwise.
+/// Builds a case that must fail because the trip count `n` is negative, or because the sequence has only three rows.
+/// `n` is a static input if `is_static` is set, and an ordinary input otherwise.
 fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };

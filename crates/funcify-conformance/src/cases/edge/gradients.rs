@@ -133,7 +133,7 @@ pub(super) fn cases() -> Cases {
                 grad(x, |x| grad(x, fourth))
             })
             .gives([("out", scalar(12f32))]),
-        // The loss is the last row of the ys, so only that row has a nonzero cotangent. Its value is the product of
+        // The loss is the last row of the ys, so only that row has a nonzero cotangent. The loss is the product of
         // `init` and all elements of `xs`.
         {
             let expected = || row([12f32, 6., 4., 3.]);
@@ -195,8 +195,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), scalar(3f32), scalar(5f32)])
         .gives([("out_0", scalar(6f32)), ("out_1", scalar(0f32))]),
-        // Differentiates an unbounded while loop in reverse mode. The loop multiplies x by w while x is below 10. Both
-        // start at 2, so the loop runs 3 steps.
+        // Differentiates an unbounded while loop in reverse mode. The loop multiplies x by w while x is below 10. With
+        // x = 2 and w = 2, the loop runs 3 steps.
         case_on("gradient_of_a_conditional_loop", [("x: f32[]", scalar(2f32)), ("w: f32[]", scalar(2f32))])
             .runs(|[x, w]| {
                 let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
@@ -212,7 +212,7 @@ pub(super) fn cases() -> Cases {
         )
         .runs(|[xs]| grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1)))
         .gives([("out", tensor([3, 2, 2], [3f32, 1., 0., 0., 2., 1., 4., 2., 0., 1., 0., 3.]))]),
-        // The partial derivatives of a product are products of the other elements. They must be correct even if some
+        // Each partial derivative of a product is the product of the other elements. It must be correct even if some
         // elements are zero.
         case("gradient_of_a_product_with_zeros", |g| {
             let (one, two) = (g.input("one", "f32[3]"), g.input("two", "f32[3]"));
@@ -251,8 +251,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 0., 100.])),
             ("out_1_1", row([0f32, 10., 0.])),
         ]),
-        // Computes a gradient for each lane, and the gradient of the sum over the lanes. The loss of a lane is x0 w^2 +
-        // x1 w + x2, and its derivative with respect to w is 2 x0 w + x1.
+        // Computes the gradient of each lane's loss, and the gradient of the sum of these losses. The loss of a lane is
+        // x0 w^2 + x1 w + x2, and its derivative with respect to w is 2 x0 w + x1.
         {
             fn loss(w: Value, xs: Value) -> Value {
                 scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
@@ -267,7 +267,7 @@ pub(super) fn cases() -> Cases {
                 .on([scalar(10f32), tensor([2, 3], [1f32, 2., 3., 4., 5., 6.])])
                 .gives([("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
         },
-        // Computes the Hessian of 3 x[0] x[1], the sum of c[t] = c[t-1] + x[0] x[1] over two steps.
+        // Computes the Hessian of the sum of c[t] = c[t-1] + x[0] x[1] over two steps. This sum equals 3 x[0] x[1].
         case_on("hessian_of_a_loop", [("x: f32[2]", row([2f32, 7.]))])
             .runs(|[x]| {
                 hessian(x, |x| {

@@ -40,7 +40,8 @@ pub(super) fn cases() -> Cases {
             .gives_dynamic([("sum", row([106i64, 107, 100]))]),
         buffer_counted_by_lane(false),
         buffer_counted_by_lane(true),
-        // The condition is the same for all lanes. One carry starts without lanes, and gains them in the first step.
+        // The condition is the same for all lanes. One carry starts with the same value in all lanes, but differs from
+        // lane to lane after the first step.
         case_on("lanes_of_a_shared_while", [("x: i64[B]", row([10i64, 20])), ("start: i64[]", scalar(0i64))])
             .runs(|[x, start]| {
                 let (n, sum) = vmap(x, |x| while_loop((start, start), |(n, _)| n.lt(3), |(n, sum)| (n + 1, sum + x)));
@@ -78,7 +79,8 @@ pub(super) fn cases() -> Cases {
                 outputs! { last, ys }
             })
             .gives([("last", row([6i64, 60])), ("ys", tensor([2, 3], [1i64, 3, 6, 10, 30, 60]))]),
-        // The condition and the body capture values with lanes, but the initial carry has no lanes.
+        // The condition and the body capture values that differ from lane to lane, but the initial carry is the same
+        // for all lanes.
         case("lanes_with_captured_lanes", |g| {
             let (limit, step, start) =
                 (g.input("limit", "i64[B]"), g.input("step", "i64[B]"), g.input("start", "i64[]"));
@@ -114,7 +116,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([tensor([2, 3], [1f32, 2., 3., 4., 5., 6.]), tensor([2, 2], [1f32, 1., 0., 2.])])
         .gives([("y", tensor([2, 3], [5f32, 7., 9., 8., 10., 12.]))]),
-        // Some results do not depend on the lane, and one of these is a captured value.
+        // The results are the same in all lanes. One of them is a captured value.
         case_on("lanes_that_change_nothing", [("x: f32[B]", row([5f32, 6.])), ("w: f32[2]", row([1f32, 3.]))])
             .runs(|[x, w]| {
                 let (twice, same, one) = vmap(x, |x| (w * 2.0, w, x.ones_like()));

@@ -63,8 +63,8 @@ pub(super) fn cases() -> Cases {
             .gives_dynamic(expected)
         },
         // The trip count of the inner loop is a carry of the outer loop: 2 in the first step, and 3 in the second.
-        // Unrolling turns both trip counts into constants. The mean in each outer step must divide by the trip count of
-        // that step.
+        // Unrolling turns both trip counts into constants. The mean in each outer step must divide by the trip count
+        // that the inner loop has in that step.
         case("inner_length_from_a_swapped_carry", |g| {
             let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[2]"));
             let (_, means) = scan((constant(2i64), constant(3i64)), xs, |(now, next), x| {

@@ -22,7 +22,7 @@ pub(super) fn cases() -> Cases {
                 .gives([("p", tensor([2, 2], [-5f32, -6., -8., -10.])), ("q", tensor([2, 2], [-5f32, -8., -6., -10.]))])
         },
         // In each step, the y is a padded copy of the old value of one state. The next value of the other state is an
-        // element of that copy, which is read after the first state has changed.
+        // element of that copy. This element is read after the first state has changed.
         {
             let sines = [5f32, 1f32.sin(), 2f32.sin(), 3f32.sin()];
             text("copy_of_a_state_that_changes", include_str!("programs/register_copies.fir"))

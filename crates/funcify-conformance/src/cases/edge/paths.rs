@@ -109,7 +109,7 @@ pub(super) fn cases() -> Cases {
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
         // If an element is multiplied by several updates, the gradient of each update is the product of the other
         // factors, times the weight of the element in the loss. Factors may be zero, and updates out of range have no
-        // effect. The updated elements are 2 * 0.5, 3 * 4 * 0 and 5.
+        // effect. The resulting elements are 2 * 0.5, 3 * 4 * 0 and 5.
         case("gradient_of_scattered_products", |g| {
             let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
             let loss = |(x, u): (Value, Value)| {
@@ -125,8 +125,8 @@ pub(super) fn cases() -> Cases {
             ("out_1", scalar(222.5f32)),
         ]),
         // Computes second derivatives of scattered products along axis 1 of a matrix. Two updates multiply the same
-        // element, whose old value is 3 and whose weight is 10, so their mixed derivative is 10 * 3. All other second
-        // derivatives are zero.
+        // element. Its old value is 3 and its weight is 10, so the mixed derivative with respect to the two updates is
+        // 10 * 3. All other second derivatives are zero.
         {
             let mut expected = [0f32; 16];
             (expected[1], expected[4]) = (30.0, 30.0);
@@ -140,8 +140,8 @@ pub(super) fn cases() -> Cases {
             .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1f32, 2., 3., 4.])])
             .gives([("out_0", tensor([4, 4], expected)), ("out_1", row([60f32, 30., 0., 0.]))])
         },
-        // If several updates, or an update and the original element, are equal and all of them are the maximum or the
-        // minimum, they share the gradient equally.
+        // If several updates, or the original element and an update, are all equal to the maximum or the minimum, they
+        // share the gradient equally.
         case("gradient_of_scattered_extrema", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[5]"), g.input("at", "i64[5]"));
             let of = |mode: ScatterMode| move |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, mode));
@@ -156,7 +156,7 @@ pub(super) fn cases() -> Cases {
             ("out_1_1", row([0f32, 1., 0., 0., 0.])),
             ("out_2", scalar(100.5f32)),
         ]),
-        // If a scattered maximum is NaN, the original element and all its updates have the gradient NaN. Updates out of
+        // If a scattered maximum is NaN, the original element and all its updates have gradient NaN. Updates out of
         // range have gradient zero, even if they are NaN.
         case("gradient_of_scattered_nan", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));

@@ -38,8 +38,8 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     case(name, program).on(inputs).gives((0..COUNT).map(|index| (format!("last{index}"), scalar(last[index]))))
 }
 
-/// Builds a case like that of [`permuted_carries`], but with states instead of carries. The traces of the states show
-/// the result of each step.
+/// Builds the same case as [`permuted_carries`], but with states instead of carries. The traces of the states show the
+/// result of each step.
 fn permuted_states(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();

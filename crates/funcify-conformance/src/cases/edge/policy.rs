@@ -1,5 +1,5 @@
-//! Checkpoint policies. A policy determines the residuals that a loop saves. It must not change gradients, even if the
-//! number of steps is not a multiple of the segment length.
+//! Checkpoint policies. A policy determines the residuals that a loop saves. The policy must not change gradients, even
+//! if the number of steps is not a multiple of the segment length.
 
 use funcify::prelude::*;
 

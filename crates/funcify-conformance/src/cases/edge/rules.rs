@@ -60,9 +60,9 @@ pub(super) fn cases() -> Cases {
                 (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
             })
             .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
-        // The rule of `root` gives the first derivative, 1 / (2 y) at y = 2, so the steps of Newton's method are not
-        // differentiated. The second derivative does differentiate the steps in `forward`, because they compute the
-        // residual y.
+        // The rule of `root` gives the first derivative, 1 / (2 y) at y = 2, so the first differentiation does not
+        // differentiate the steps of Newton's method. The second differentiation does, because the steps in `forward`
+        // compute the residual y.
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
@@ -153,7 +153,7 @@ pub(super) fn cases() -> Cases {
                 (custom(x).1, grad(x, |x| custom(x).0 * 5.0))
             })
             .gives([("out_0", scalar(3i64)), ("out_1", row([0f32, 0., 10., 0.]))]),
-        // Applies the Jacobian [[x1, x0], [1, 2 x1]] at x = (2, 3) to the vector (1, 0) three times.
+        // Applies the Jacobian [[x1, x0], [1, 2 x1]] at x = (2, 3) three times, starting with the vector (1, 0).
         case_on("linearized_in_a_loop", [("x: f32[2]", row([2f32, 3.])), ("v: f32[2]", row([1f32, 0.]))])
             .runs(|[x, v]| {
                 let f = |x: Value| {
@@ -165,7 +165,8 @@ pub(super) fn cases() -> Cases {
             })
             .gives([("out_0", row([6f32, 11.])), ("out_1", row([51f32, 65.]))]),
         // Linearizes two loops, and applies the derivative to both unit vectors. The trip count of the first loop is an
-        // operand. The loops compute the sum of x^3 over both elements, and x + x^2.
+        // operand. The first loop computes x^3, which is summed over both elements. The second loop computes x + x^2
+        // for each element.
         case_on("linearized_through_a_loop", [("x: f32[2]", row([2f32, 3.])), ("n: i64[]", scalar(3i64))])
             .runs(|[x, n]| {
                 let powers = |x: Value| fori_loop(0, n, x.ones_like(), |_, c| c * x).sum(0);

@@ -1,8 +1,8 @@
-//! Higher-order derivatives of functions with custom rules, applied in loops and branches. With every checkpoint
-//! policy, the derivatives must equal those of the same functions applied without a loop.
+//! Higher-order derivatives of loops and branches that call functions with custom rules. With every checkpoint policy,
+//! the derivatives must equal those of the same functions called without a loop.
 //!
-//! The rules do not compute true derivatives, so the results show that, as in JAX, a second differentiation of a
-//! `custom_vjp` differentiates the ops of `forward` instead of applying the rule again.
+//! The rules do not compute true derivatives, so the results show how often a rule is applied. As in JAX, a second
+//! differentiation of a `custom_vjp` must differentiate the ops of `forward` instead of applying the rule again.
 
 use funcify::prelude::*;
 
@@ -246,8 +246,8 @@ fn rows() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Builds a case with a loop that has four states. The loss uses only the last state, which the input x reaches after
-/// several steps, through the other states.
+/// Builds a case with a loop that has four states. The loss uses only the last state. The input x reaches this state
+/// after several steps, through the other states.
 fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");

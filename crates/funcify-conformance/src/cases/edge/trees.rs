@@ -44,8 +44,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), scalar(10f32), row([1f32, 2.])])
         .gives([("up", scalar(3f32)), ("down", scalar(7f32)), ("product", row([9f32, 21.]))]),
-        // The carry is a tuple of an array, a unit value and a `Box`. In the successive carries, (a, b, c) is (1, 2,
-        // 0), (2, 11, 1), (11, 22, 3) and (22, 41, 14).
+        // The carry is a tuple of an array with a and b, a unit value, and a `Box` with c. The successive values of (a,
+        // b, c) are (1, 2, 0), (2, 11, 1), (11, 22, 3) and (22, 41, 14).
         case("tree_array", |g| {
             let init = ([g.input("a", "f32[]"), g.input("b", "f32[]")], (), Box::new(g.input("c", "f32[]")));
             let (([a, b], (), c), ()) = scan(init, g.input("xs", "f32[3]"), |([a, b], nothing, c), x| {

@@ -205,10 +205,10 @@ fn scales() -> Cases {
     ])
 }
 
-/// Builds the cases for the derivatives of `frexp`, `ldexp` and `copysign`, which are the same as in JAX. The
-/// derivative is 2^-exponent for the fraction of `frexp`, and 2^exponent for `ldexp`. For `copysign`, the derivative
-/// with respect to the magnitude operand is the derivative of `abs(x)`, multiplied by the new sign, and the derivative
-/// with respect to the sign operand is 0.
+/// Builds the cases for the derivatives of `frexp`, `ldexp` and `copysign`. These derivatives are the same as in JAX.
+/// The derivative is 2^-exponent for the fraction of `frexp`, and 2^exponent for `ldexp`. For `copysign`, the
+/// derivative with respect to the magnitude operand is the derivative of `abs(x)`, multiplied by the new sign. The
+/// derivative with respect to the sign operand is 0.
 fn slopes() -> Cases {
     let numbers = |d| [floats(d, [12., -0.75, 0.])];
     let pair = |d| [floats(d, [2., -2., 0.]), floats(d, [-1., -0., -1.])];

@@ -8,8 +8,8 @@ use funcify::{DType, Graph, HostTensor, Scalar};
 use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase, reference_tolerance};
 use crate::singular::{CHOSEN, DEFINED, FLOATS, Mode, function};
 
-/// Functions in [`CHOSEN`] that these cases skip. Their derivatives use kernels that some backends lack, and have cases
-/// of their own.
+/// Functions in [`CHOSEN`] that these cases skip. Their derivatives use kernels that some backends lack, and are tested
+/// in separate cases.
 const KERNELS: [&str; 3] = ["lgamma", "polygamma", "erf_inv"];
 
 /// A list of points, with the derivative at each.

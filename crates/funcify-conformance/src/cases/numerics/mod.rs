@@ -2,7 +2,7 @@
 //! same result.
 //!
 //! The documentation of `funcify::ops` has a table of these results. The cases check each line of the table on every
-//! dtype to which it applies. The expected results are literals, and are never computed by the code under test.
+//! dtype to which the line applies. The expected results are literals, and are never computed by the code under test.
 //!
 //! The reciprocals of float results are compared too, because they distinguish -0 from 0.
 

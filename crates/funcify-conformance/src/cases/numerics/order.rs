@@ -43,8 +43,8 @@ fn rounding() -> Cases {
     ])
 }
 
-/// Builds the cases for shifts. A shift by the bit width or more, or by a negative number, returns 0, or -1 for a right
-/// shift of a negative integer.
+/// Builds the cases for shifts. A shift by the bit width or more, or by a negative number, returns 0. A right shift of
+/// a negative integer by such an amount returns -1.
 fn shifts() -> Cases {
     let left = |d| [ints(d, [1, 3, 1, 1]), ints(d, [3, 1, 64, 200])];
     let right = |d| [ints(d, [8, highest(d), 9]), ints(d, [3, 64, 0])];
@@ -105,8 +105,7 @@ fn running() -> Cases {
 /// Builds the cases for maxima and minima of zeros. `maximum` and `minimum` treat -0 as less than 0. Comparisons and
 /// `argmax` treat the two zeros as equal.
 fn extremes_of_zeros() -> Cases {
-    // Test reductions only on f64, because reductions on Burn's `wgpu` device, which has no f64, do not order -0 before
-    // 0.
+    // Test reductions only on f64. Burn's `wgpu` device has no f64, and its reductions do not order -0 before 0.
     const HOST: [DType; 1] = [DType::F64];
     let pair = |d| [floats(d, [-0., 0., -0., 0.]), floats(d, [0., -0., -0., 0.])];
     // A tensor that does not fit in a SIMD register. Its elements are zeros of the same sign, except for one near the

@@ -117,8 +117,8 @@ fn select() -> Cases {
     })
 }
 
-/// Builds a case that casts numbers for each pair of dtypes. Operands include numbers that the target dtype cannot
-/// represent, and midpoints between two numbers that it can represent.
+/// Builds the cases for casts of numbers, one for each pair of dtypes. Operands include numbers that the target dtype
+/// cannot represent, and midpoints between two numbers that it can represent.
 fn casts() -> Cases {
     let exact = [2049, 4097, 16_777_217, 65_505, (1 << 24) + 1, (1 << 53) + 1].map(Scalar::Int);
     let far = [300.7, -1.5, 1e10, -1e10, 1e20, -1e20, 65_519.0, 65_520.0, 1e-8].map(Scalar::Float);
@@ -138,8 +138,8 @@ fn casts() -> Cases {
     Ok(cases)
 }
 
-/// Builds a case that casts bit patterns for each pair of dtypes with the same bit width. Operands include bit patterns
-/// of every kind of float.
+/// Builds the cases for casts of bit patterns, one for each pair of dtypes with the same bit width. Operands include
+/// bit patterns of every kind of float.
 fn bitcasts() -> Cases {
     const PATTERNS: [i64; 9] =
         [0, 1, -1, 0x7f80_0000, 0x7fc0_1234, 0x0040_0000, 0x3fc0_0000_0000_0000, 0x7ff8_0000_0000_0567, 0xffff];

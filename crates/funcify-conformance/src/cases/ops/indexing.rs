@@ -9,7 +9,8 @@ use super::*;
 /// Indices for an axis of size 3. Integers that an index type cannot represent, such as -1 in unsigned types, wrap.
 const POSITIONS: [i64; 10] = [2, 0, 255, 1, 1, -1, i64::MAX, i64::MIN, 7, 1];
 
-/// The operands of `gather` and `scatter`: an axis, the operand's shape, and the number of indices along the axis.
+/// The operands to test with `gather` and `scatter`, each given by an axis, the operand's shape, and the number of
+/// indices along the axis.
 const ALONG: [(usize, &[usize], usize); 12] = [
     (0, &[3], 8),
     (0, &[3], 5),

@@ -1,8 +1,9 @@
 //! Category `op`: every op on every element type of its domain, compared with the reference evaluator.
 //!
-//! A case, such as `op/tanh_f32`, covers one op on one dtype. It applies the op to many operands, each of them both as
-//! an uploaded tensor and as a view of a larger tensor with reversed axes. The outputs are named `uploaded_0`,
-//! `view_0`, `uploaded_1` and so on. Casts have a case for each pair of dtypes, such as `op/cast_f32_i64`.
+//! A case, such as `op/tanh_f32`, covers one op on one dtype. The case applies the op to many operands. It passes each
+//! operand both as an uploaded tensor and as a view of a larger tensor with reversed axes. The outputs are named
+//! `uploaded_0`, `view_0`, `uploaded_1` and so on. Casts have a case for each pair of dtypes, such as
+//! `op/cast_f32_i64`.
 
 mod compositions;
 mod elementwise;
@@ -98,7 +99,7 @@ fn reversed_backing(operand: &HostTensor) -> HostTensor {
 }
 
 /// Declares an input for the tensor `stored`, which [`reversed_backing`] created from an operand. Returns a view of the
-/// input that has the operand's elements and its shape, `shape`.
+/// input. The view has the operand's elements and the operand's shape, which is passed as `shape`.
 fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> Value {
     let mut view = builder.input(name, stored.ty());
     for (axis, size) in shape.iter().rev().enumerate() {

@@ -9,8 +9,8 @@ pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DTyp
 /// Integers and floats.
 pub(super) const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
-/// Floats between -1 and 1, and floats near integers and half-integers, where functions with poles and inverse
-/// functions are hard to compute accurately.
+/// Floats between -1 and 1, and floats near integers and half-integers. Inverse functions and functions with poles are
+/// hard to compute accurately there.
 const NEAR_REALS: [f64; 20] = [
     0.0,
     -0.0,

@@ -14,7 +14,7 @@ use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
 /// An op with bodies. A new op with bodies must implement all methods, because none has a default. The supertraits
-/// print the op, prune it, and predict how lanes and derivatives pass through its bodies.
+/// define how the op is printed and pruned, and how lanes and derivatives pass through its bodies.
 pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Returns the bodies, which are the graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;

@@ -2,8 +2,8 @@
 //!
 //! Each property is stated explicitly for every op, never by a default. The `match` expressions list all ops, unless
 //! the class alone determines the property: for example, the lanes of an elementwise op are independent, and data
-//! movement computes nothing. Properties that depend on an op's attributes are defined in the op's own file. A new op
-//! therefore compiles only when all these expressions, and the passes that match on classes, handle it.
+//! movement computes nothing. Properties that depend on an op's attributes are defined in the op's own file. The crate
+//! does not compile until all these expressions, and the passes that match on classes, handle a new op.
 
 use smallvec::{SmallVec, smallvec};
 

@@ -49,8 +49,8 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     }
 
     /// Returns `true` if the op may fail at run time, depending on the values of its operands. Rewrites keep such an op
-    /// even if its results are unused. They never move it to a position where it would run more often: for example,
-    /// they do not hoist it out of a loop that may run no steps.
+    /// even if its results are unused. Rewrites never move the op to a position where it would run more often: for
+    /// example, they do not hoist it out of a loop that may run no steps.
     fn may_fail_at_run_time(&self) -> bool {
         true
     }

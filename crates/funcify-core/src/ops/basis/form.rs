@@ -36,7 +36,7 @@ pub(crate) enum Bodies {
     Inline {
         /// The keywords, such as `seq` and `nit-sot`, that begin a line of parameters.
         roles: &'static [&'static str],
-        /// The keyword that introduces the results of the body that are not written to any result of the op.
+        /// The keyword that introduces the body's unwritten results: those not written to any result of the op.
         result_keyword: &'static str,
     },
 }
@@ -67,8 +67,8 @@ impl Spelling {
         if let Bodies::Inline { roles, .. } = self.bodies { roles } else { &[] }
     }
 
-    /// Returns the keyword that introduces the results of a body that are not written to any result of the op: `give`
-    /// in a block, or the keyword of the inline body.
+    /// Returns the keyword that introduces a body's unwritten results: `give` in a block, or the keyword of the inline
+    /// body.
     pub(crate) fn result_keyword(&self) -> &'static str {
         if let Bodies::Inline { result_keyword, .. } = self.bodies { result_keyword } else { "give" }
     }
@@ -107,8 +107,8 @@ pub(crate) struct Form {
 pub(crate) struct FormBody {
     /// The graph of the body. For an inline body, the parser creates a graph without outputs.
     pub(crate) graph: Arc<Graph>,
-    /// The number of parameters in parentheses. The parameters that the lines declare follow these, and the captured
-    /// values come last.
+    /// The number of parameters in parentheses. These parameters come first, followed by the parameters that the lines
+    /// declare, and then by the captured values.
     pub(crate) params: usize,
     /// The lines that declare parameters. Only an inline body has lines.
     pub(crate) lines: Vec<Line>,
@@ -133,7 +133,7 @@ pub(crate) struct Line {
     pub(crate) from: Option<ValueId>,
 }
 
-/// The operand or result of the op to which a line connects its parameters.
+/// The operand or result to which a line connects its parameters.
 #[derive(Clone, Copy)]
 pub(crate) enum Source {
     Operand(ValueId),
@@ -184,7 +184,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) graph: &'a Graph,
     /// The names and types of the op's results.
     pub(crate) results: &'a [Binder],
-    /// The spelling of each enclosing op, with the bodies of that op that have been parsed so far.
+    /// The spelling of each enclosing op, with the bodies parsed so far.
     pub(crate) around: &'a [(&'static Spelling, Vec<FormBody>)],
 }
 
@@ -212,7 +212,7 @@ impl Form {
         Form { spelling, site, operands, attributes: Attributes::new(), last: Vec::new(), bodies }
     }
 
-    /// Reads attributes with `take`, which removes them and returns their value. Errors point to the op in the text.
+    /// Calls `take`, which removes attributes and returns the value read from them. Errors point to the op in the text.
     pub(crate) fn read<T>(&mut self, take: impl FnOnce(&mut Attributes) -> Result<T, String>) -> Result<T> {
         take(&mut self.attributes)
             .map_err(|expected| self.attributes.rejection(self.site, self.spelling.name, expected))

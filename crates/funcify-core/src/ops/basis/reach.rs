@@ -68,7 +68,7 @@ impl Guess {
     }
 }
 
-/// The values of a graph that lanes or tangents reach.
+/// The values that lanes or tangents reach in a graph.
 pub(crate) struct Reach {
     values: Vec<bool>,
     /// The reached values in the bodies of each node. An entry is empty until its node is reached.
@@ -111,7 +111,7 @@ impl Reach {
     }
 }
 
-/// The values of a graph that cotangents reach.
+/// The values that cotangents reach in a graph.
 pub(crate) struct CotangentReach {
     /// The values that depend on an input in `wrt`.
     active: Vec<bool>,

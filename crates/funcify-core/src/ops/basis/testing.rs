@@ -129,7 +129,7 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
 }
 
 /// Checks that forward mode agrees with central differences along pseudorandom tangents of the inputs in `wrt`. Returns
-/// the results followed by their tangents, and the tangents of these inputs.
+/// two lists: the results followed by their tangents, and the tangents of the inputs in `wrt`.
 fn check_forward(text: &str, graph: &Graph, wrt: &[&str], inputs: &[HostTensor]) -> (Vec<HostTensor>, Vec<HostTensor>) {
     let pushed = graph.jvp(wrt).unwrap_or_else(|error| panic!("{text}: {error}"));
     let index_of = |name: &&str| (0..graph.inputs().len()).find(|index| graph.input_name(*index) == *name).unwrap();

@@ -4,8 +4,8 @@
 //!
 //! - **bind-c1** the symbol is unbound before the op, and bound in all later nodes and their bodies (graph-c7). In a
 //!   loop's body, each step binds the symbol again, and no result of the body has the symbol in its type.
-//! - **bind-c2** a negative number is an error at run time, which occurs before any tensor of that size is allocated.
-//!   If the symbol is unused, the op is dead code and does not run.
+//! - **bind-c2** a negative number is a run-time error, returned before any tensor of that size is allocated. If the
+//!   symbol is unused, the op is dead code and does not run.
 //! - **bind-c3** the op runs on the host, which reads the number from the device. If the number is known when the
 //!   program is built, the symbol is bound at that time.
 

@@ -10,7 +10,7 @@
 use crate::ops::{Binary, Op, Unary};
 use crate::value::{Value, magnitude, select};
 
-/// The effect that an elementwise op has on a derivative that passes through it.
+/// The effect of an elementwise op on a derivative that passes through the op.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum Passes {
     /// The op multiplies the derivative by a factor. An infinite derivative times a factor of 0 is NaN.
@@ -144,9 +144,9 @@ fn derivative_of_chosen(other: Value, both: Value, result: Value, t: Value) -> V
     select(other, 0.0, select(both, t * 0.5, chosen))
 }
 
-/// Computes 1 - x * x, accurately near -1 and 1. The derivative of the returned value is a single product, which stays
-/// infinite when it is multiplied by an infinite factor. The derivative of `(1 - x) * (1 + x)` would be a sum of two
-/// terms of opposite signs, which is NaN in that case.
+/// Computes 1 - x * x, accurately near -1 and 1. The derivative of the returned value is a single product, so
+/// multiplying it by an infinite factor gives infinity. The derivative of `(1 - x) * (1 + x)` would be a sum of two
+/// terms of opposite signs, and an infinite factor would make this sum NaN.
 fn one_minus_square(x: Value) -> Value {
     let difference = 1.0 - x.square();
     difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()

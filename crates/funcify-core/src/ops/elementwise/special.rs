@@ -62,9 +62,9 @@ macro_rules! extrema_of_floats {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
-                // If both operands are zeros, `larger` is `other`, and the result must be -0 only if both operands are
-                // -0. The mask clears the sign bit unless `self` has it set. In all other cases, the mask has no
-                // effect.
+                // If both operands are zeros, `larger` is `other`, but the result must be -0 only if both operands are
+                // -0. The mask therefore clears the sign bit if `self` is +0. If the operands are not both zeros, the
+                // mask has no effect.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
@@ -164,13 +164,13 @@ pub fn digamma(x: f64) -> f64 {
     result + from_root * (0.995_581_626_892_089_8 + ratio)
 }
 
-/// Computes the derivative of the given order of [`digamma`]. Order 0 is digamma itself, and order 1 is the trigamma
-/// function. At zero and the negative integers, the result is infinite if the order is odd, because the limits from
-/// both sides agree. It is NaN if the order is even, as in XLA. At -inf, the result is NaN.
+/// Computes the `order`-th derivative of [`digamma`]. Order 0 is digamma itself, and order 1 is the trigamma function.
+/// At zero and the negative integers, the result is infinite if the order is odd, because the limits from both sides
+/// agree. It is NaN if the order is even, as in XLA. At -inf, the result is NaN.
 ///
 /// Uses the reflection formula below zero (Abramowitz and Stegun, 6.4.7), the recurrence (6.4.6) and the asymptotic
-/// series (6.4.11). The factorials and powers in the terms of the series are divided factor by factor, so that neither
-/// overflows. Orders above [`POLYGAMMA_ORDERS`] are not supported.
+/// series (6.4.11). In each term of the series, a factorial is divided by a power one factor at a time, so that neither
+/// the factorial nor the power overflows. Orders above [`POLYGAMMA_ORDERS`] are not supported.
 pub fn polygamma(order: usize, x: f64) -> f64 {
     if order == 0 {
         return digamma(x);
@@ -212,8 +212,8 @@ fn zeta_sum(order: usize, x: f64) -> f64 {
     (0..steps).rev().fold(scale * sum, |sum, step| sum + term(x + step as f64))
 }
 
-/// Computes the derivative of the given order of cot(pi x). The derivative of order n is pi^n times a polynomial in c =
-/// cot(pi x), because c' = -pi (1 + c^2). All terms of the polynomial have the same sign.
+/// Computes the `order`-th derivative of cot(pi x). The derivative of order n is pi^n times a polynomial in c = cot(pi
+/// x), because c' = -pi (1 + c^2). All terms of the polynomial have the same sign.
 fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
     let pi = std::f64::consts::PI;
     let fraction = x - x.round();

@@ -1,6 +1,6 @@
 //! `dynamic_slice`: reads a slice along one axis, starting at an index that is known only at run time.
 //!
-//! As in StableHLO, the start is clamped so that the slice lies within the axis, and no index is out of range.
+//! As in StableHLO, the start is clamped so that the slice lies within the axis.
 
 use crate::ops::rules::*;
 use crate::ops::{check_index_dtype, gather_along};

@@ -159,8 +159,8 @@ impl Slicer<'_> {
     }
 }
 
-/// A builder of register code. Its methods return `None` for instructions that register code does not support, or if
-/// there are not enough registers.
+/// A builder of register code. Its methods return `None` if register code does not support an instruction, or if there
+/// are not enough registers.
 struct Lowering<'r, T> {
     slicer: Slicer<'r>,
     level: usize,

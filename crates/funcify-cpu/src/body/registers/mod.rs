@@ -74,7 +74,7 @@ pub(crate) struct Factor {
 }
 
 impl<T> RegisterCode<T> {
-    /// Returns the pieces loaded before the loop, followed by the pieces stored after it and the streams.
+    /// Returns the pieces loaded before the loop, then the pieces stored after the loop, and then the streams.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
         outside.chain(&self.streams)

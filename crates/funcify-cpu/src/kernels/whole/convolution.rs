@@ -183,8 +183,8 @@ impl Convolution {
         }
     }
 
-    /// Returns the operand row that row `tap` of the window overlaps when the window is at `row`, or `None` if it
-    /// overlaps only zeros.
+    /// Returns the operand row that row `tap` of the window overlaps when the window is at `row`, or `None` if that row
+    /// of the window overlaps only zeros.
     fn line<'x, T>(&self, x: &'x [T], channel: usize, image: usize, tap: usize, row: usize) -> Option<&'x [T]> {
         let [ys, xs] = &self.axes;
         Some(&x[channel * image + ys.taps[tap].source(row)? * xs.size..][..xs.size])
@@ -260,7 +260,7 @@ impl Spatial {
 
 impl Tap {
     /// Returns the index of the operand element that the window element overlaps when the window is at `position`, or
-    /// `None` if it overlaps a zero.
+    /// `None` if the window element overlaps a zero.
     #[inline]
     fn source(self, position: usize) -> Option<usize> {
         let after = position.checked_sub(self.first)?;
@@ -268,8 +268,8 @@ impl Tap {
         (index < self.count && index * self.step == after).then(|| self.from + index * self.by)
     }
 
-    /// Copies the operand element that the window element overlaps at each window position from `start` on, or 0 where
-    /// it overlaps a zero.
+    /// Copies the operand element that the window element overlaps at each window position from `start` on. Writes 0
+    /// where the window element overlaps a zero.
     #[inline(always)]
     fn copy<T: Float>(self, to: &mut [T], line: &[T], start: usize) {
         let Tap { first, step, count, from, by } = self;
@@ -309,8 +309,8 @@ fn copy_taps<'t, T: Float>(to: impl Iterator<Item = &'t mut [T]>, taps: &[Tap], 
     }
 }
 
-/// Like [`copy_taps`], but for exactly `N` columns. This is the common case in the convolution that computes the
-/// gradient of a kernel: it has many taps, but its result is only as wide as the kernel.
+/// Like [`copy_taps`], but for exactly `N` columns. Such short runs are common in the convolution that computes the
+/// gradient of a kernel. That convolution has many taps, but its result is only as wide as the kernel.
 fn copy_few<'t, T: Float, const N: usize>(
     to: impl Iterator<Item = &'t mut [T]>,
     taps: &[Tap],

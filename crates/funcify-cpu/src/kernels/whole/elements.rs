@@ -54,7 +54,7 @@ impl Iota {
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbor {
     pub(super) ty: ElementType,
-    /// The float type in which the neighbour is the next representable number. It may be narrower than `ty`.
+    /// The float type that determines the neighbour. This type may be narrower than `ty`.
     pub(super) dtype: DType,
 }
 

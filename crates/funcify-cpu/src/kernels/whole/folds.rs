@@ -182,7 +182,8 @@ impl<E: Foldable, C: Fn(E::Sum, E::Sum) -> E::Sum> InnerLoop<(&mut [E], &[E], C)
 #[derive(Clone, Debug)]
 pub(crate) struct Reduction {
     kind: ReduceKind,
-    /// The size of each axis of the operand, and its stride in the result, which is 0 for a folded axis.
+    /// The size of each axis of the operand, and the stride of that axis in the result. The stride of a folded axis
+    /// is 0.
     axes: Vec<(usize, usize)>,
     ty: ElementType,
     rounding: Rounding,

@@ -49,7 +49,7 @@ pub(crate) enum WholeKernel {
 }
 
 impl WholeKernel {
-    /// Returns the kernel that computes an op, or `None` if no kernel supports it, or if a size in the types is
+    /// Returns the kernel that computes an op, or `None` if no kernel supports the op or a size in the types is
     /// unknown. `float` is the plan's float type.
     pub(crate) fn of(
         op: &Op,

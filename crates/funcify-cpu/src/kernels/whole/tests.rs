@@ -155,7 +155,7 @@ fn check(op: impl Into<Op>, inputs: &[HostTensor]) -> bool {
 }
 
 /// Calls `case` `count` times, each time with a generator that has a different seed. `case` returns `false` if the
-/// reference evaluator fails, so that there is nothing to compare. Asserts that more than half of the calls return
+/// reference evaluator fails, because there is then nothing to compare. Asserts that more than half of the calls return
 /// `true`.
 fn cases(count: u64, mut case: impl FnMut(&mut Random) -> bool) {
     let checked = (0..count).filter(|seed| case(&mut Random(seed * 77 + 1))).count() as u64;
@@ -338,8 +338,8 @@ fn large_convolutions() {
     }
 }
 
-/// Tests that padding zeros are multiplied like other elements, so that 0 times infinity is NaN. All sums are exact,
-/// infinite or NaN, so f32 and f64 agree.
+/// Tests that the zeros of the padding are multiplied like other elements, so that 0 times infinity is NaN. All sums
+/// are exact, infinite or NaN, so f32 and f64 agree.
 #[test]
 fn zeros_times_infinities() {
     cases(200, |random| {

@@ -85,9 +85,7 @@ impl Scope<'_, '_> {
         Ok(values().all(is_number)
             && values().all(|value| self.planner.label(self.graph, value) != Label::Share)
             && !node.inputs.iter().any(is_deferred)
-            && (continues
-                || !may_be_deferred
-                    && self.lanes_of_body(value)? >= self.planner.division.min_floats()))
+            && (continues || !may_be_deferred && self.lanes_of_body(value)? >= self.planner.division.min_floats()))
     }
 
     /// Returns the number of lanes of a body that computes a value. Outside of loops, a part reads and writes only its

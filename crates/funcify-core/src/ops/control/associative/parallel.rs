@@ -3,8 +3,9 @@
 //! Let `dy[t]` be the cotangent of `y[t]` from outside the scan, `g[t]` the total cotangent of `y[t]`, and `J[t]` the
 //! transposed Jacobian of `combine(y[t-1], x[t])` with respect to `y[t-1]`. Then `g[t] = dy[t] + J[t+1] g[t+1]`. This
 //! affine recurrence is an associative scan over pairs, in the opposite direction: `(J, g)` followed by `(K, h)` is `(K
-//! J, h + K g)`. If each number in `y[t]` depends only on the numbers in `y[t-1]` at the same position of their leaves,
-//! then `J` has one number per position for each pair of leaves ([`jacobian`](super::jacobian)). In this case, the rule
+//! J, h + K g)`. If each number in `y[t]` depends on `y[t-1]` only through the numbers at the same position of their
+//! leaves, then `J` has one number per position for each pair of leaves ([`jacobian`](super::jacobian)). In this case,
+//! the rule
 //!
 //! 1. batches `combine` over all elements, and records it on a tape with the operands `y[t-1]` and `x[t]`;
 //! 2. pulls cotangents of 1 back through the tape, one leaf at a time, to obtain the Jacobians;
@@ -190,7 +191,7 @@ fn jacobians(
     Ok((leaves, factors))
 }
 
-/// Computes the total cotangents of the results from `given`, their cotangents from outside the scan.
+/// Computes the total cotangents of the results. `given` holds the cotangents from outside the scan.
 fn accumulate_cotangents(
     op: &AssociativeScan,
     order: &Order,

@@ -10,8 +10,8 @@ impl AssociativeScan {
     /// Adds a loop with one combination per step to the open graph, and returns its results. There must be at least one
     /// element.
     ///
-    /// Each result starts from one row, the first element of the scan. Each step combines the row that the previous
-    /// step wrote with the next element.
+    /// Each result starts from one row, the first element of the scan. Each step takes the row that the previous step
+    /// wrote, and combines it with the next element.
     #[doc(hidden)]
     pub fn emit_loop(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         let (leaves, combine) = (self.leaves, &self.combine);

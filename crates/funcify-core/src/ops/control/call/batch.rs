@@ -2,9 +2,10 @@
 //! rule.
 //!
 //! A result has lanes if the function or the rule returns it with lanes. An argument without lanes has a single
-//! cotangent: the sum of the cotangents of all lanes. `backward` must run on each lane's cotangents before they are
-//! summed, so all float results have lanes if any cotangent that `backward` returns has lanes. If a rule calls its own
-//! function, all operands and results have lanes, because the inner call must have the same types as the outer one.
+//! cotangent: the sum of the cotangents of all lanes. `backward` must run for each lane before the lanes' cotangents
+//! are summed. All float results therefore have lanes if any cotangent that `backward` returns has lanes. If a rule
+//! calls its own function, all operands and results have lanes, because the inner call must have the same types as the
+//! outer one.
 
 use super::*;
 

@@ -25,7 +25,7 @@ impl Call {
     }
 }
 
-/// Returns the residuals that `forward` returned and `record` holds, or an error if `record` holds none.
+/// Returns the residuals of `forward` that `record` holds, or an error if `record` holds none.
 fn residuals(record: &Record) -> Result<&[Value], Failed> {
     if let Record::Residuals(residuals) = record { Ok(residuals) } else { Err(no_record("custom_vjp")) }
 }

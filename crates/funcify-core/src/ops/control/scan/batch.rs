@@ -6,8 +6,8 @@
 //!
 //! If the number of steps differs between lanes, the loop runs as many steps as the longest lane. If `until` differs
 //! between lanes, the loop ends once `until` has been true in every lane. A lane is active at step `t` if `t` is less
-//! than the lane's number of steps and no earlier step has ended the lane. This also holds for reverse loops. An
-//! inactive lane keeps its carries and rows unchanged.
+//! than the lane's number of steps and no earlier step has ended the lane. The same condition applies to reverse loops.
+//! An inactive lane keeps its carries and rows unchanged.
 //!
 //! A trace has one row for each step of the longest lane. Each lane's own rows come first, followed by zeros
 //! ([`ragged`](crate::vmap::ragged)). In a reverse loop, the initial rows of a buffer must follow each lane's own rows,
@@ -91,8 +91,8 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     fn batch(mut self, ends: bool) -> Result<Vec<Batched>, Failed> {
-        // If the number of steps differs between lanes, track `until` by lane too, because some lanes may not run the
-        // step that sets it.
+        // If the number of steps differs between lanes, track `until` for each lane too, because some lanes may not run
+        // the step that sets `until`.
         self.ends = ends || (self.steps.by_lane.is_some() && self.scan.until.is_some());
         self.mask()?;
         loop {

@@ -27,8 +27,8 @@ impl Bodied for Scan {
     }
 
     fn resized(&self, by: &Replacements) -> Op {
-        // Replace the symbol of `until` only by another symbol, not by a general dimension, because the loop itself
-        // binds it.
+        // Replace the symbol of `until` only with another symbol, not with a general dimension, because the loop itself
+        // binds the symbol.
         let renamed = |symbol: &Symbol| by.get(symbol).and_then(Dim::as_symbol).unwrap_or(symbol).clone();
         let until = self.until.as_ref().map(renamed);
         Scan { steps: self.steps.replaced(by), until, ..self.clone() }.into()

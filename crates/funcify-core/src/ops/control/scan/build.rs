@@ -73,11 +73,11 @@ impl ScanOptions {
 
     /// Truncates backpropagation through time: only the last `steps` executed steps are differentiated.
     ///
-    /// Everything before these steps is treated as a constant. Rows of the sequences that only earlier steps read have
-    /// a gradient of zero. The same holds for the initial carry, if any earlier steps ran. The gradients of captured
-    /// values include only the contributions of the last `steps` steps. Cotangents of earlier rows of the ys are
-    /// ignored. If `steps` is 0, all gradients are zero. A loop that runs at most `steps` steps is differentiated in
-    /// full.
+    /// Everything before these steps is treated as a constant. A row of a sequence has a gradient of zero if only
+    /// earlier steps read it. The initial carry has a gradient of zero if any earlier steps ran. The gradients of
+    /// captured values include only the contributions of the last `steps` steps. Cotangents of earlier rows of the ys
+    /// are ignored. If `steps` is 0, all gradients are zero. A loop that runs at most `steps` steps is differentiated
+    /// in full.
     ///
     /// The option changes neither values nor forward-mode tangents. It corresponds to PyTensor's `truncate_gradient`.
     ///

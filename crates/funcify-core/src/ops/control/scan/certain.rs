@@ -1,4 +1,4 @@
-//! Checks whether the types, or known sizes, guarantee that all rows that a loop needs exist.
+//! Checks whether the types or known sizes guarantee that a loop has all the rows it needs.
 
 use super::*;
 use crate::graph::KnownSizes;

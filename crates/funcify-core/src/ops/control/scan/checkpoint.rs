@@ -17,9 +17,9 @@ use std::fmt;
 /// saved for all outer steps.
 ///
 /// [`SaveDots`](CheckpointPolicy::SaveDots) and [`SaveAll`](CheckpointPolicy::SaveAll) also save values of the executed
-/// branch of a `cond` or `switch`, by the same criteria as in a loop's body. `SaveCostly` acts like `SaveAll` unless
-/// the gradient is computed [step by step](crate::GradOptions::stepwise). With the other policies, the backward pass
-/// recomputes the branch from its captured values.
+/// branch of a `cond` or `switch`, by the same criteria as in a loop's body. For these branches, `SaveCostly` acts like
+/// `SaveAll` unless the gradient is computed [step by step](crate::GradOptions::stepwise). With the other policies, the
+/// backward pass recomputes the branch from its captured values.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -36,15 +36,16 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum CheckpointPolicy {
-    /// Saves the state before each step. The backward pass recomputes the step from it.
+    /// Saves the state before each step. The backward pass recomputes the step from this state.
     #[default]
     Recompute,
     /// Saves the states, and the results of matrix products and convolutions.
     SaveDots,
-    /// Saves the states before and after each step, and values that are expensive to recompute. These are the values
-    /// that the backward pass reads and that depend on a convolution, or on a matrix product whose number of terms per
-    /// element is symbolic or at least 32. Other values are recomputed, because in compiled loops recomputing them is
-    /// cheaper than writing them to memory and reading them back. The plug-ins that compile loops request this policy.
+    /// Saves the states before and after each step, and values that are expensive to recompute. A value that the
+    /// backward pass reads counts as expensive if it depends on a convolution, or on a matrix product whose number of
+    /// terms per element is symbolic or at least 32. Other values are recomputed, because in compiled loops recomputing
+    /// them is cheaper than writing them to memory and reading them back. The plug-ins that compile loops request this
+    /// policy.
     SaveCostly,
     /// Saves the states, and all values that the backward pass reads. The backward pass then recomputes as little as
     /// possible.
@@ -52,18 +53,18 @@ pub enum CheckpointPolicy {
     /// Saves the state before each segment of this many steps (0 counts as 1). The backward pass goes through the
     /// segments in reverse order. It runs the steps of each segment again, and saves their states. With `n` steps in
     /// segments of `k`, about `n / k + k` states are in memory at a time. This number is smallest when `k` is the
-    /// square root of `n`. The remaining steps, fewer than `k`, are treated as in
+    /// square root of `n`. Leftover steps that do not fill a segment are treated as in
     /// [`Recompute`](CheckpointPolicy::Recompute).
     ///
-    /// The number of steps may be a symbol, or a value that the program computes. `Recompute` replaces this policy for
-    /// a loop that has an early exit (`until`), whose gradient is [truncated](crate::ScanOptions::truncate), or whose
-    /// types do not prove that its sequences and full buffers have rows for all steps.
+    /// The number of steps may be a symbol, or a value that the program computes. `Recompute` replaces this policy in
+    /// three cases: the loop has an early exit (`until`), its gradient is [truncated](crate::ScanOptions::truncate), or
+    /// its types do not prove that its sequences and full buffers have rows for all steps.
     Segments(usize),
     /// Saves states at several levels of nested segments, the longest segments first. For example, `[256, 32]` saves
-    /// the state before every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps.
-    /// Each additional level runs every step one more time. With `l` levels, the number of saved states for `n` steps
-    /// can be as low as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic
-    /// in `n`.
+    /// the state every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps. Each
+    /// additional level runs every step one more time. With `l` levels, the number of saved states for `n` steps can be
+    /// as low as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic in
+    /// `n`.
     Levels(Vec<usize>),
     /// Chooses the policy for each loop: `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. Among
     /// the policies that save at most this many bytes for the loop, chooses the one that recomputes the least. If none

@@ -56,9 +56,9 @@ impl MapOptions {
 /// Runs a [`map`](super::map) with the given options.
 ///
 /// If a chunk size is set, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the
-/// chunks. The remaining rows form a smaller chunk. If the number of rows is symbolic, the number of chunks is computed
-/// at run time, and an incomplete last chunk is padded with copies of the last row. The body then runs on the last row
-/// more than once.
+/// chunks. Leftover rows form a smaller chunk. If the number of rows is symbolic, the number of chunks is computed at
+/// run time, and an incomplete last chunk is instead padded with copies of the last row. The body then runs on the last
+/// row more than once.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -55,9 +55,10 @@ impl Bound {
 /// Runs `body(i, carry)` for each `i` from `lower` to `upper - 1`, in ascending order, and returns the last carry. If
 /// the range is empty, returns `init`.
 ///
-/// The bounds are dimensions, or integer scalars of the same type. If both are dimensions, `i` is an i64, and it is an
-/// error at run time if `upper` is less than `lower`. If, when the loop is built, `upper` is already known not to
-/// exceed `lower`, the range counts as empty instead. If a bound is a scalar, `i` has the type of that scalar.
+/// The bounds are dimensions, or integer scalars of the same type. If both are dimensions, `i` is an i64, and an
+/// `upper` that is less than `lower` is an error at run time. However, if `upper` is known not to exceed `lower` when
+/// the loop is built, the range counts as empty and there is no error. If a bound is a scalar, `i` has the type of that
+/// scalar.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

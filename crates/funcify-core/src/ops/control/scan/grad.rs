@@ -519,9 +519,9 @@ fn cotangent_of(name: &str) -> String {
 }
 
 /// Returns the full buffer G that holds the cotangent of a forward buffer (see the module's documentation). G reads at
-/// the offsets that the forward step writes, followed by those that it only reads. G writes at the offsets that the
-/// forward step reads. If the forward buffer is a full buffer, G also writes, after these, at the offsets that the
-/// forward step only writes.
+/// the offsets that the forward step writes, followed by the offsets that the forward step only reads. G writes at the
+/// offsets that the forward step reads. If the forward buffer is a full buffer, these are followed by the offsets that
+/// the forward step only writes.
 fn backward_buffer(buffer: &Buffer) -> Buffer {
     let union = |first: &[usize], second: &[usize]| -> Vec<usize> {
         first.iter().chain(second.iter().filter(|offset| !first.contains(offset))).copied().collect()

@@ -81,8 +81,8 @@ fn check_body_arity(scan: &Scan, at: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the operand for the number of steps, if there is one, is an integer scalar that binds a symbol. Also
-/// checks that the number of steps is not known to be negative (scan-c6).
+/// Checks that the number of steps is not known to be negative. If the number is an operand, also checks that the
+/// operand is an integer scalar, and that `steps` is a symbol that the loop can bind (scan-c6).
 fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<()> {
     if let Some(ty) = operand {
         if !ty.dtype.is_int() || ty.rank() != 0 {

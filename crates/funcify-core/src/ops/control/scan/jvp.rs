@@ -1,8 +1,8 @@
 //! The forward-mode rule of the loop: a single loop carries values and tangents.
 //!
-//! Each sequence, buffer and carry that has a tangent is followed by a twin, which holds the tangent and has the same
-//! taps. Tangents of invariants are invariants too. A buffer or a carry has a tangent if its initial value has one, or
-//! if a step adds one: see [`reach`](crate::ops::reach).
+//! Each sequence, buffer and carry that has a tangent is followed by a twin, which holds the tangent. The twin of a
+//! sequence or a buffer has the same taps. Tangents of invariants are invariants too. A buffer or a carry has a tangent
+//! if its initial value has one, or if a step adds one: see [`reach`](crate::ops::reach).
 
 use super::parts::{BufferPart, Parts, SequencePart, StepReads};
 use super::*;

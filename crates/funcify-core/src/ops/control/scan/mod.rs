@@ -17,14 +17,14 @@
 //! - **scan-c4** the types of carries and of written rows exactly equal the types of the initial values.
 //! - **scan-c5** steps read only initial rows and rows that earlier steps have written. A buffer that starts empty is
 //!   never read, and is written at offset 0. A buffer that starts from `g` initial rows is written once per step, next
-//!   to the rows that it already has, and steps read only the `g` rows before the written one, in the order of the
+//!   to the rows that it already has, and steps read only the `g` rows that precede the written row in the order of the
 //!   loop. A full buffer has no restrictions.
-//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol for `n`. With `until`, the loop
-//!   has an early exit. The body has an additional result, a boolean scalar, and `n` is the maximum number of steps:
-//!   the loop ends after the first step whose `until` is true, and keeps the rows that this step writes. The loop binds
-//!   a symbol to the number of steps that ran. This symbol can be used only after the loop. Growing buffers have only
-//!   the rows of the steps that ran, in row order: a loop in ascending order omits the rows after them, and a loop in
-//!   descending order omits the rows before them. A full buffer keeps all its rows.
+//! - **scan-c6** `n` is a dimension, or the value of an integer scalar operand. With an operand, the loop binds the
+//!   symbol for `n`. With `until`, the loop has an early exit. The body has an additional result, a boolean scalar, and
+//!   `n` is the maximum number of steps: the loop ends after the first step whose `until` is true, and keeps the rows
+//!   that this step writes. The loop binds a symbol to the number of steps that ran. This symbol can be used only after
+//!   the loop. Growing buffers have only the rows of the steps that ran, in row order: a loop in ascending order omits
+//!   the rows after them, and a loop in descending order omits the rows before them. A full buffer keeps all its rows.
 //! - **scan-c7** each buffer states which of its rows the loop returns: all, or the last `k` in the order of the loop.
 //!   Trimming a trace changes only this attribute. A buffer with fewer than `k` rows after the loop is an error, like a
 //!   slice past the end of a trace, because the type promises `k` rows.
@@ -159,8 +159,8 @@ impl Buffer {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// Returns the number of rows of the buffer after `steps` steps. `given` is the number of rows of the buffer's
-    /// operand, if it has one.
+    /// Returns the number of rows of the buffer after `steps` steps. `given`, the number of rows of the buffer's
+    /// operand, is needed only for a full buffer.
     pub(crate) fn rows(&self, steps: &Dim, given: Option<&Dim>) -> Dim {
         match (self.start, given) {
             (Start::Full, Some(rows)) => rows.clone(),

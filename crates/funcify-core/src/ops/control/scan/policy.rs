@@ -41,8 +41,8 @@ fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
 /// Returns segment lengths for `levels` levels, chosen so that each level saves about the same number of states.
 fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
-    // Start the search just below the root of degree `levels + 1` of `steps`, because a search that starts from 2 would
-    // be slow for a very large number of steps.
+    // Start the search just below the `(levels + 1)`-th root of `steps`, because a search that starts from 2 would be
+    // slow for a very large number of steps.
     let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
     let each = (root.saturating_sub(2).max(2)..=steps.max(2)).find(reaches).unwrap_or(2);
     (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()

@@ -1,6 +1,5 @@
 //! Predicts which states of a loop (buffers, then carries) have lanes, tangents or cotangents, by following the paths
-//! through its body. Also converts flags of the operands, of the states, and of the body's parameters and results into
-//! each other.
+//! through its body. Also converts flags between the operands, the states, and the body's parameters and results.
 
 use super::*;
 use crate::fixpoint::or_flags;
@@ -61,8 +60,8 @@ impl Scan {
         operands
     }
 
-    /// Returns which buffers and carries the lanes or tangents of the marked operands reach, and whether the exit
-    /// condition `until` differs between lanes.
+    /// Returns which buffers and carries are reached by the lanes or tangents of the marked operands, and whether the
+    /// exit condition `until` differs between lanes.
     pub(in crate::ops) fn states_reached(
         &self,
         kind: ReachKind,

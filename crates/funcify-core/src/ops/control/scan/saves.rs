@@ -54,8 +54,8 @@ impl LoopRecord<usize> {
     }
 }
 
-/// The buffers of a forward loop and the outputs of its body: those of the original loop, followed by those of the
-/// saved values.
+/// The buffers of a forward loop and the outputs of its body. In both lists, the entries of the original loop come
+/// first, followed by the entries of the saved values.
 struct Stacked<'a> {
     body: &'a Graph,
     buffers: Vec<Buffer>,
@@ -138,8 +138,8 @@ fn is_read(body: &Graph, value: ValueId) -> bool {
     can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
 }
 
-/// Returns `true` if the backward loop can read the saved value instead of running the op that computes it. This is not
-/// possible for parameters of the body, or for results of opaque custom ops and of ops with bodies.
+/// Returns `true` if the backward loop can read the saved value instead of running the op that computes it. Returns
+/// `false` for parameters of the body, and for results of opaque ops and of ops with bodies.
 pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     match body.source(value) {
         Source::Input(_) => false,

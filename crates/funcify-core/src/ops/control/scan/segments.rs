@@ -47,8 +47,8 @@ impl Scan {
     }
 }
 
-/// Returns `true` if the types prove that all rows that the steps read or write exist. The check at run time would be
-/// too late, because the rows are sliced for the segments before the loop runs.
+/// Returns `true` if the types prove that the operands contain all rows that the steps read or write. The check at run
+/// time would be too late, because the rows are sliced for the segments before the loop runs.
 fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     let places = scan.operands();
     let has = |operand: usize, reach: usize| {
@@ -65,7 +65,7 @@ fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
         })
 }
 
-/// Returns the number of rows of a buffer that a segment receives from the previous segment.
+/// Returns the number of a buffer's rows that a segment receives from the previous segment.
 fn shared_rows(buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Empty => 0,
@@ -175,15 +175,15 @@ impl Segments<'_> {
         }
     }
 
-    /// Slices the rows that a range of steps may read or write. `reach` is the largest offset of these accesses.
+    /// Slices the rows that a range of steps may read or write. `reach` is the largest offset of a read or write.
     fn slice_touched_rows(&self, value: Value, rows: &StepRange, reach: usize) -> Value {
         let limit = rows.first.clone() + &rows.steps + reach;
         let is_whole = rows.first == Dim::from(0) && limit == value.dim(0);
         if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
     }
 
-    /// Returns, for each full buffer, the rows of this range of steps that no earlier step reads or writes. Returns
-    /// `None` for all other buffers.
+    /// Returns, for each full buffer, the rows that these steps may read or write, but that no earlier step reads or
+    /// writes. Returns `None` for all other buffers.
     fn first_touched_rows(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
         let scan = self.scan;
         let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {
@@ -198,8 +198,8 @@ impl Segments<'_> {
         scan.buffers.iter().zip(scan.operands().buffers).map(fresh).collect()
     }
 
-    /// Adds the loop over segments to the open graph. Returns the rows of each buffer that the segments complete, and
-    /// the state after the last segment.
+    /// Adds the loop over segments to the open graph. Returns the completed rows of each buffer, and the state after
+    /// the last segment.
     fn run_segments(
         &self,
         count: &Dim,
@@ -272,8 +272,7 @@ impl Segments<'_> {
         self.slice_touched_rows(concat_rows(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
     }
 
-    /// Adds a loop over a range of steps. Returns the rows of each buffer that these steps complete, and the state
-    /// after the last step.
+    /// Adds a loop over a range of steps. Returns the completed rows of each buffer, and the state after the last step.
     fn steps(
         &self,
         steps: &Dim,

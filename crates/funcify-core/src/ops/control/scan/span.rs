@@ -1,9 +1,9 @@
 //! The steps that the backward loop covers: all steps that ran or, with gradient truncation, only the last ones
 //! (scan-c8).
 //!
-//! Everything that earlier steps computed is constant. Rows of sequences that only earlier steps read therefore have a
-//! gradient of zero. The same holds for rows of a full buffer that earlier steps have overwritten, and for the initial
-//! carry if any earlier steps ran.
+//! Everything that earlier steps computed is treated as constant. Rows of sequences that only earlier steps read
+//! therefore have a gradient of zero. The same holds for rows of a full buffer that earlier steps have overwritten, and
+//! for the initial carry if any earlier steps ran.
 
 use super::saves::slice_rows;
 use super::*;
@@ -47,8 +47,8 @@ impl Span {
         self.ran.clone() - &self.steps
     }
 
-    /// Slices the rows of the covered steps from a trace that has one row for each step that ran, or only for each
-    /// covered step.
+    /// Slices the rows of the covered steps from a trace. The trace has one row for each step that ran, or only the
+    /// rows of the covered steps.
     pub(super) fn rows_of_steps(&self, stacked: Value) -> Value {
         if self.reverse { stacked } else { rows_from(stacked, &(stacked.dim(0) - &self.steps)) }
     }
@@ -85,8 +85,8 @@ pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Reverses [`rows_from`] for cotangents: prepends `first` rows to `tail`. These are the leading rows of `head`, or
-/// zeros if `head` is `None`.
+/// Inverts [`rows_from`] for cotangents: prepends `first` rows to `tail`. The prepended rows are the leading rows of
+/// `head`, or zeros if `head` is `None`.
 pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {
         return tail;

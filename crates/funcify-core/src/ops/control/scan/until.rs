@@ -31,7 +31,7 @@ pub fn scan_until<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C
 /// Runs a [`scan_until`] with the given options. [`length`](ScanOptions::length) sets the maximum number of steps.
 ///
 /// With [`reverse`](ScanOptions::reverse), the loop starts at the last row of `xs`. The ys then correspond to the last
-/// rows of `xs`, in the order of the rows.
+/// rows of `xs`, and are in the same order as these rows.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -58,8 +58,8 @@ impl Switch {
 }
 
 /// Returns the values of each branch that the forward pass saves. Unless the gradient is computed step by step,
-/// `SaveCostly` acts like `SaveAll`, because the host runs the switch, and recomputing a branch costs more than saving
-/// its values.
+/// `SaveCostly` acts like `SaveAll`: the host runs the switch, so recomputing a branch costs more than saving its
+/// values.
 fn saved(switch: &Switch, vjp_options: &VjpOptions) -> Vec<Vec<ValueId>> {
     let policy = match &vjp_options.policy {
         CheckpointPolicy::SaveCostly if !vjp_options.stepwise => &CheckpointPolicy::SaveAll,

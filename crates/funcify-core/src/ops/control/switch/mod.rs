@@ -1,7 +1,7 @@
 //! The switch op, which runs one of several branches.
 //!
-//! - **switch-c1** the index is a scalar: an integer, which is clamped to the range of branches, or, if the switch has
-//!   two branches, a boolean; `false` selects the first branch.
+//! - **switch-c1** the index is an integer scalar, which is clamped to the range of branches. If the switch has two
+//!   branches, the index may also be a boolean scalar, and `false` selects the first branch.
 //! - **switch-c2** all branches have the same number of results, of exactly the same types.
 //! - **switch-c3** only the selected branch runs.
 //!
@@ -43,7 +43,7 @@ impl Switch {
     }
 
     /// Traces a new version of each branch with `f`, and returns a switch with the new branches, together with its
-    /// operands. `f` receives the position, the graph and the operand range of the old branch.
+    /// operands. `f` receives the position, the graph and the operand range of each old branch.
     fn retrace(
         &self,
         index: Value,

@@ -3,7 +3,7 @@
 //! If the condition is the same for all lanes, it is evaluated once per step for all of them, and only the step is
 //! batched. If the condition differs between lanes, the loop runs until the condition is false in every lane. As in
 //! JAX, a lane keeps its carries once its condition is false. An additional carry holds the condition of each lane. The
-//! batched loop runs as many steps as its longest lane, so the bound stays the same (while-c3).
+//! batched loop runs as many steps as the lane with the most steps, so the bound stays the same (while-c3).
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -26,8 +26,8 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
-        // A carry that a step returns with lanes must have lanes from the first step on. Giving it lanes may give lanes
-        // to other carries too, so trace the step again until the carries with lanes stay the same.
+        // A carry that a step returns with lanes must have lanes from the first step on. Giving lanes to one carry may
+        // give lanes to others too, so trace the step again until no more carries get lanes.
         let (_, body) = Guess::certain(self.carries.clone()).confirm(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)

@@ -75,7 +75,7 @@ fn trace<C: Tree>(
     tree::rebuild_or_failed(&init, last)
 }
 
-/// Opens the trace of a body whose parameters are the carries.
+/// Starts tracing a body whose parameters are the carries.
 fn open_body(at: &Place, init: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let params: Vec<(String, TensorType)> = init.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
     BodyTrace::open(at, "", &params)

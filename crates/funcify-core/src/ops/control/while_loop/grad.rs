@@ -1,7 +1,7 @@
 //! The derivatives of the while loop.
 //!
 //! In forward mode, a single loop carries values and tangents. The condition reads only the values. A carry has a
-//! tangent if its initial value has one, or if a step adds one: see [`reach`](crate::ops::reach).
+//! tangent if its initial value has one, or if a step gives it one: see [`reach`](crate::ops::reach).
 //!
 //! In reverse mode, the loop of the forward pass also counts its steps. The backward pass first runs the same steps
 //! again, as a scan with that number of steps. The scan saves the carries, and its reverse-mode rule computes the
@@ -82,7 +82,7 @@ impl While {
         Ok(Forward { results, record: Record::Steps(steps) })
     }
 
-    /// Returns a scan that runs the same body. The first operand of the scan is the number of steps.
+    /// Returns a scan that runs the body of this loop. The first operand of the scan is the number of steps.
     pub(in crate::ops) fn as_loop(&self) -> Scan {
         let places = self.operands();
         Scan {

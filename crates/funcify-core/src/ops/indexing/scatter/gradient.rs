@@ -1,9 +1,10 @@
 //! Derivatives of a scatter in the modes `mul`, `max` and `min`.
 //!
-//! The derivative of a product with respect to an update is the product of the element and all its other updates. This
-//! product is computed without division, so derivatives of every order are correct at zeros. The derivative of a
-//! maximum or minimum is divided equally among the element and the updates that equal the result, as in PyTorch's
-//! `scatter_reduce`. If the result is NaN, its derivatives with respect to the element and all its updates are NaN too.
+//! The derivative of a product with respect to an update is the product of the element and all other updates of that
+//! element. This product is computed without division, so derivatives of every order are correct at zeros. The
+//! derivative of a maximum or minimum is divided equally among the element and the updates that equal the result, as in
+//! PyTorch's `scatter_reduce`. If the result is NaN, its derivatives with respect to the element and all its updates
+//! are NaN too.
 
 use super::{Scatter, ScatterMode};
 use crate::derivative::{Cotangents, VjpContext, add};
@@ -134,8 +135,8 @@ impl Combining {
     }
 }
 
-/// Masks of the elements and updates that equal the result, and, for each element, the number of both together. If the
-/// result is NaN, the masks include the element and all its updates.
+/// Masks of the elements and updates that equal the result (the winners), and the number of winners for each element.
+/// If the result is NaN, the masks include the element and all its updates.
 struct Winners {
     elements: Value,
     updates: Value,

@@ -219,8 +219,8 @@ impl Recurrence {
         self.mit_sot(init, [-1])
     }
 
-    /// Adds a state whose earlier values each step reads through negative taps. If the smallest tap is `-m`, row `j` of
-    /// `init` serves as the value of step `j - m`. All rows of `init` after the first `m` are ignored.
+    /// Adds a state. Each step reads earlier values of the state through negative taps. If the smallest tap is `-m`,
+    /// row `j` of `init` serves as the value of step `j - m`. All rows of `init` after the first `m` are ignored.
     #[track_caller]
     pub fn mit_sot<const N: usize>(&mut self, init: Value, taps: [i64; N]) -> State<N> {
         let name = format!("state {}", self.buffers.len());

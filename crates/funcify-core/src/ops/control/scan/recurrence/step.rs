@@ -71,7 +71,7 @@ impl Step<'_> {
     /// The rows that the last step writes are kept. Traces have only the rows of the steps that ran, and full buffers
     /// keep all their rows.
     ///
-    /// The number of steps that ran is known only after the loop. It is available as a dimension, which is the number
+    /// The number of steps that ran is known only after the loop. This number is available as a dimension, the number
     /// of rows of the traces, and as a value, which [`Outcome::steps`] returns. Slicing more rows from a trace than it
     /// has is an error: `trace.slice(0, -5..)` returns exactly five rows, and never includes an initial row.
     ///

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::rows::Measurement;
 use crate::subjects::{EarlierBuild, Kind, Subject};
 
-/// The maximum allowed ratio of a row's time to the earlier build's time.
+/// The maximum allowed ratio of a row's time in this build to its time in the earlier build.
 const ALLOWED: f64 = 1.05;
 
 /// Returns each subject, followed by the same subject in an earlier build. Leaks the subjects of the earlier build,

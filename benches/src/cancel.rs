@@ -191,7 +191,7 @@ fn delay_after_cancellation(mut run: Run, after: Duration) -> Result<Option<Dura
     })
 }
 
-/// Measures, on this backend, the programs that run on every backend.
+/// Prints the rows of one backend, for the programs that run on every backend.
 fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
     let name = backend.name();
     for (kind, strategy, steps) in [

@@ -1,7 +1,8 @@
 //! Checks that all subjects compute the same values. Programs with wrong results are not timed.
 //!
-//! The expected values come from the reference evaluator, from JAX if the reference evaluator is too slow, from a
-//! handwritten loop if JAX has no results either, or else from the first subject that returned results.
+//! The expected values come from the reference evaluator, or from JAX if the reference evaluator is too slow. If
+//! neither has results, a handwritten loop supplies the expected values. Without a handwritten loop, the first subject
+//! that returned results supplies them.
 
 use std::collections::BTreeMap;
 

@@ -48,8 +48,8 @@ use crate::workloads::{Sizes, Workload};
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Run only workloads (with sizes, like `rnn T=1000 B=1 H=32`) and subjects whose names contain this text. May be
-    /// repeated.
+    /// Run only workloads and subjects whose names contain this text. The name of a workload includes its sizes, as in
+    /// `rnn T=1000 B=1 H=32`. May be repeated.
     #[arg(long)]
     only: Vec<String>,
     /// Use small sizes and short turns. Takes a few minutes.

@@ -82,7 +82,7 @@ fn quantile(numbers: &[f64], part: f64) -> f64 {
 }
 
 impl Measurement {
-    /// Creates the row that records how long building a program and running it once took.
+    /// Creates the row for building a program and running it once.
     pub(crate) fn build_row(
         workload: &str,
         subject: &str,
@@ -132,7 +132,7 @@ impl Measurement {
     }
 }
 
-/// Sets the ratios of each row: its time relative to those of the handwritten loop and of JAX in the same run.
+/// Sets the ratios of each row: its time relative to the times of the handwritten loop and of JAX in the same run.
 pub(crate) fn set_ratios(rows: &mut [Measurement]) {
     let all = rows.to_vec();
     for row in rows {

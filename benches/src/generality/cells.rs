@@ -61,8 +61,8 @@ fn lif_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Returns 1 where `voltage`, measured relative to the threshold, is positive, and 0 elsewhere. The backward pass uses
-/// the derivative of a smooth function instead.
+/// Returns 1 where `voltage`, measured relative to the threshold, is positive, and 0 elsewhere. In the backward pass,
+/// the derivative of a smooth function replaces the true derivative.
 fn spike(voltage: Value) -> Value {
     let fires = |voltage: Value| voltage.gt(0.0).cast(DType::F32);
     custom_vjp(

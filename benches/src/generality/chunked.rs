@@ -69,9 +69,9 @@ fn delta_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Builds a graph that runs linear attention with the delta rule, which moves the value that the state stores for a key
-/// towards the new value. Each chunk needs the inverse of `I + A`, where `A` is strictly lower triangular. The inverse
-/// is `(I - A) (I + A^2) (I + A^4) ...`.
+/// Builds a graph that runs linear attention with the delta rule. The rule moves the value that the state stores for a
+/// key towards the new value. Each chunk needs the inverse of `I + A`, where `A` is strictly lower triangular. The
+/// inverse is `(I - A) (I + A^2) (I + A^4) ...`.
 fn delta_rule(sizes: &Sizes) -> funcify::Result<Graph> {
     let [length, h, d] = ["Q", "H", "D"].map(|letter| sizes.get(letter));
     Graph::build("delta_rule", |g| {

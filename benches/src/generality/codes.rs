@@ -112,7 +112,7 @@ fn min_sum(sizes: &Sizes) -> funcify::Result<Graph> {
                 let signs = select(inputs.lt(0.0), -1.0, 1.0);
                 let magnitudes = inputs.abs();
                 // For each edge, `others` holds the smallest magnitude among the other edges of its check. For the edge
-                // with the smallest magnitude, this is the second smallest one.
+                // with the smallest magnitude, `others` holds the second smallest magnitude.
                 let is_smallest = magnitudes.argmin(2).unsqueeze(2).eq(places);
                 let second = select(is_smallest, f64::INFINITY, magnitudes).min(2);
                 let others = select(is_smallest, second.unsqueeze(2), magnitudes.min(2).unsqueeze(2));

@@ -39,8 +39,8 @@ fn garch_inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Builds a graph that computes the mean negative log-likelihood of GARCH(1,1), in which the variance depends on the
-/// variance and the squared return of the previous step.
+/// Builds a graph that computes the mean negative log-likelihood of GARCH(1,1). In this model, the variance at each
+/// step depends on the variance and the squared return of the previous step.
 fn garch(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("garch", |g| {
         let returns = g.input("returns", "f32[T,B]");

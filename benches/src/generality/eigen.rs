@@ -24,7 +24,7 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
 }
 
 /// Builds a graph that computes the largest eigenvalues of a symmetric matrix. The graph finds one eigenvalue at a
-/// time, and deflates the matrix after each.
+/// time, and deflates the matrix after each eigenvalue.
 fn power_iteration(sizes: &Sizes) -> funcify::Result<Graph> {
     let steps = sizes.get("T");
     Graph::build("power_iteration", |g| {

@@ -13,8 +13,8 @@ pub(super) const ALL: &[Workload] = &[Workload {
     ..Workload::without_handwritten("ising", "lattice models", inputs, ising)
 }];
 
-/// The probabilities of accepting a flip at inverse temperature 0.4, one for each possible difference between the
-/// number of aligned neighbours and the number of opposite ones: -4, -2, 0, 2 and 4.
+/// The probabilities of accepting a flip at inverse temperature 0.4. Element `i` applies to a site with `i` aligned
+/// neighbours out of four.
 const ACCEPTANCE: [f32; 5] = [1.0, 1.0, 1.0, 0.201_896_52, 0.040_762_204];
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -56,8 +56,8 @@ fn bootstrap_filter(sizes: &Sizes) -> funcify::Result<Graph> {
             let weights = (1.0 - (observation - position).abs() / WIDTH).maximum(LEAST);
             let total = weights.sum(0);
             let estimate = (weights * position).sum(0) / total;
-            // The ancestor of particle i is the first particle whose cumulative weight exceeds (i + offset) / P of the
-            // total weight, where P is the number of particles.
+            // The ancestor of particle i is the first particle whose cumulative weight exceeds the fraction (i +
+            // offset) / P of the total weight, where P is the number of particles.
             let cumulative = weights.cumsum(0, false) * p as f64;
             let points = (numbers + offset) * total;
             let ancestors = cumulative.unsqueeze(0).le(points.unsqueeze(1)).cast(DType::I32).sum(1);

@@ -32,8 +32,8 @@ fn beam_search(sizes: &Sizes) -> funcify::Result<Graph> {
         let u = g.input("u", format!("f32[{h},{h}]").as_str());
         let out = g.input("out", format!("f32[{h},{v}]").as_str());
         let h0 = g.input("h0", format!("f32[{b},{h}]").as_str());
-        // All beams start with token 0 and are therefore identical, so all beams but the first start with a score that
-        // is too low to be chosen in the first step.
+        // All beams start with token 0 and are therefore identical. To avoid duplicates, all beams but the first start
+        // with such a low score that the first step does not choose them.
         let tokens = full([b, k], DType::I32, 0.0);
         let scores = select(iota(k, DType::I32).eq(0), 0.0, -1e9).broadcast_to([b, k]);
         let start = (tokens, scores, h0.unsqueeze(1).broadcast_to([b, k, h]));

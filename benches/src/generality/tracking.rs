@@ -21,9 +21,9 @@ fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     ]
 }
 
-/// Builds a graph that computes the mean negative log-likelihood of measured positions, using a Kalman filter whose
-/// state consists of position and velocity. The matrix products are written out as scalar formulas. The acceleration is
-/// noise with variance q, and the measurement noise has variance r.
+/// Builds a graph that computes the mean negative log-likelihood of measured positions by a Kalman filter. The state of
+/// the filter consists of position and velocity. The matrix products are written out as scalar formulas. The
+/// acceleration is noise with variance q, and the measurement noise has variance r.
 fn kalman_tracks(_: &Sizes) -> funcify::Result<Graph> {
     Graph::build("kalman_tracks", |g| {
         let measured = g.input("measured", "f32[T,B]");

@@ -1,5 +1,5 @@
-//! A running sum, written as a general scan. It measures the overhead of a step and, in the case of one step with one
-//! number, the overhead of a call.
+//! A running sum, written as a general scan. It measures the overhead of a step. With a single step and a single
+//! number, it measures the overhead of a call.
 
 use candle_core::Tensor;
 use funcify::{Graph, scan};

@@ -1,5 +1,5 @@
-//! A diagonal linear state space model, as in S5: `x = a x + bu` with complex numbers. One workload uses an associative
-//! scan, and the other uses a scan.
+//! A diagonal linear state space model, as in S5: `x = a x + bu` with complex numbers. Two workloads compute this
+//! model: `s5` by an associative scan, and `s5_scan` by an ordinary scan.
 
 use candle_core::Tensor;
 use funcify::{Graph, Tree, Value, associative_scan, scan};

@@ -9,13 +9,13 @@ use crate::occupants::{Memory, Occupants};
 /// out the nodes of a body in order, and queries this type before it overwrites memory.
 ///
 /// A value occupies the memory of its tensors. A value that has not been computed yet occupies the memory of the
-/// tensors that it will be computed from. Several values may occupy the same memory, such as the operand and the result
-/// of a transpose, of a stopped gradient, or of a switch with one branch.
+/// operands of its computation. Several values may occupy the same memory: for example, the operand and the
+/// result of a transpose, of a stopped gradient, or of a switch with one branch.
 ///
 /// - **order-c1, in place.** The node that computes the next value of a state may overwrite the state's memory under
-///   two conditions: no value that occupies this memory is read after the node ([`ReadOrder::is_read_later`]), and each
-///   operand of the node either has the same elements as the state, in the same order, or does not overlap the state's
-///   memory.
+///   two conditions. First, no value that occupies this memory is read after the node ([`ReadOrder::is_read_later`]).
+///   Second, each operand of the node either has the same elements as the state, in the same order, or does not overlap
+///   the state's memory.
 /// - **order-c2, free.** A node that reads elements in a different order than it writes them may write only to memory
 ///   that no value occupies. This rules out the memory of its own operands ([`ReadOrder::is_free`]).
 /// - **order-c3, deferred.** An addition to a state may be deferred until after the step only if nothing else in the

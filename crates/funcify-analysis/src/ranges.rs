@@ -1,9 +1,10 @@
 //! Bounds the integers of a program.
 //!
-//! An engine that computes only in floats can hold an integer in a float if its float type represents all possible
-//! values of the integer exactly. This is usually true of step counters, indices, and integers computed from them. To
-//! prove it, the analysis computes a range for each integer value by interval arithmetic (Cousot and Cousot 1977),
-//! given the sizes of a call. If each step adds to a state, the analysis bounds the total that all steps can add.
+//! An engine that computes only in floats can hold an integer in a float if the engine's float type represents all
+//! possible values of the integer exactly. This is usually true of step counters, indices, and integers computed from
+//! them. To prove it for the sizes of a call, the analysis computes a range for each integer value by interval
+//! arithmetic (Cousot and Cousot 1977). If each step adds to a state, the analysis bounds the total that all steps can
+//! add.
 
 use std::collections::HashMap;
 

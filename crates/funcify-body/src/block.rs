@@ -334,8 +334,8 @@ fn store_columns<E: Pod>(from: &[E], width: usize, data: &mut [E], at: usize, st
     }
 }
 
-/// Calls `run` for each plane of the first `count` lanes of a block. `axes` are the axes of the stream, whose innermost
-/// axes may have been merged into a group.
+/// Calls `run` for each plane of the first `count` lanes of a block. `axes` are the axes of the stream, possibly with
+/// the innermost ones merged into a group.
 #[inline(always)]
 fn each_plane(block: &Block<'_>, axes: &[Axis], count: usize, mut run: impl FnMut(Plane)) {
     const POINT: Axis = Axis { size: 1, stride: 0 };

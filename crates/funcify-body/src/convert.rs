@@ -1,6 +1,7 @@
 //! Conversions of floats to integers, and divisions of integers, in forms that compile to vector code.
 //!
-//! The conversions return the same integers as `as`, which LLVM does not vectorize on x86-64. The quotients are exact.
+//! The conversions return the same integers as `as` casts, which LLVM does not vectorize on x86-64. The quotients are
+//! exact.
 
 use crate::float::Constants;
 

@@ -16,6 +16,56 @@ pub struct Fused {
     pub(crate) streams: Vec<Stream>,
     /// The types of the body's values, each once.
     types: SmallVec<[Type; 4]>,
+    pub(crate) padding: Option<Padding>,
+}
+
+/// The rows of an iteration space whose streams, apart from those that use a single element, all have the same strides
+/// and only small gaps between their rows. The body then runs on the gaps, too, as if they were lanes, because it need
+/// not copy the rows of such streams to tiles. It stores only the lanes of the rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Padding {
+    /// The number of lanes, including those in the gaps.
+    pub(crate) lanes: usize,
+    /// The number of lanes in a row.
+    pub(crate) width: usize,
+    /// The first lane of each row.
+    pub(crate) rows: Vec<usize>,
+}
+
+impl Padding {
+    /// The maximum number of lanes, including those in the gaps, per lane in a row.
+    const MAX_LANES: f64 = 1.25;
+
+    /// Returns the padding of an iteration space, or `None` if the streams have different strides, no gaps, or large
+    /// gaps.
+    fn find(sizes: &[usize], streams: &[Stream]) -> Option<Self> {
+        let (width, outer) = sizes.split_last()?;
+        let mut padded = streams.iter().filter(|stream| stream.order != Order::Splat);
+        let Stream { strides, order, .. } = padded.next()?;
+        let is_same = |other: &Stream| other.strides == *strides;
+        if *order != Order::Strided || strides.last() != Some(&1) || !padded.all(is_same) {
+            return None;
+        }
+        let mut rows = vec![0];
+        for (size, stride) in outer.iter().zip(strides) {
+            let stride = usize::try_from(*stride).ok()?;
+            rows = rows.iter().flat_map(|row| (0..*size).map(move |index| row + index * stride)).collect();
+        }
+        let are_apart = rows.windows(2).all(|rows| rows[0] + width <= rows[1]);
+        let lanes = rows.last()? + width;
+        let is_small = lanes as f64 <= Self::MAX_LANES * (rows.len() * width) as f64;
+        (are_apart && is_small).then_some(Padding { lanes, width: *width, rows })
+    }
+
+    /// Stores a block of lanes that begins at lane `start`. `size` is the number of bytes per element.
+    pub(crate) fn store(&self, start: usize, from: &[u8], data: &mut [u8], size: usize) {
+        let end = start + from.len() / size;
+        let first = self.rows.partition_point(|row| row + self.width <= start);
+        for row in self.rows[first..].iter().take_while(|row| **row < end) {
+            let (first, last) = ((*row).max(start), (row + self.width).min(end));
+            data[first * size..last * size].copy_from_slice(&from[(first - start) * size..(last - start) * size]);
+        }
+    }
 }
 
 /// The memory of a body's streams. Each slice starts at the lowest element that the body accesses in the stream.
@@ -79,7 +129,8 @@ impl Fused {
                 types.push(node.ty);
             }
         }
-        Fused { code: Code::new(&body), sizes: sizes.into(), streams, types, body }
+        let padding = Padding::find(sizes, &streams);
+        Fused { code: Code::new(&body), sizes: sizes.into(), streams, types, padding, body }
     }
 
     /// Returns the body restricted to the indices `start..end` of the outermost axis. Also returns, for each stream,
@@ -108,6 +159,16 @@ impl Fused {
     /// Returns the number of lanes.
     pub fn lanes(&self) -> usize {
         self.sizes.iter().product()
+    }
+
+    /// Returns `true` if steps read the lanes of a stream where they are, because they are adjacent in memory.
+    #[inline(always)]
+    pub(crate) fn is_in_place(&self, stream: usize) -> bool {
+        match self.streams[stream].order {
+            Order::Splat => false,
+            Order::Dense => true,
+            Order::Strided => self.padding.is_some(),
+        }
     }
 
     /// Returns the number of streams.

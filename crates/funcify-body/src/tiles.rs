@@ -118,10 +118,11 @@ impl Tiles {
     /// Runs a body on all its lanes, with the instruction set `S`.
     pub fn run<T: MathTable + Item, S: Simd>(&mut self, simd: S, fused: &Fused, streams: &mut impl Streams) {
         let Fused { code, streams: paths, .. } = fused;
-        let lanes = fused.lanes();
+        let lanes = fused.padding.as_ref().map_or(fused.lanes(), |padding| padding.lanes);
         if lanes == 0 {
             return;
         }
+        let is_in_place = |stream: usize| fused.is_in_place(stream);
         if single::is_faster(fused) {
             return single::run::<T, S>(simd, fused, &mut self.memory, streams);
         }
@@ -138,6 +139,7 @@ impl Tiles {
             for (stream, tile) in &code.loads {
                 let path = &paths[*stream];
                 let is_loaded = match path.order {
+                    _ if is_in_place(*stream) => false,
                     Order::Dense => false,
                     // The elements of the stream are the same in every block, so they are loaded only for the first
                     // block.
@@ -162,7 +164,7 @@ impl Tiles {
             for (source, _) in &code.stores {
                 if let Source::Loaded(load) = source {
                     let (from, tile) = code.loads[*load];
-                    if paths[from].order == Order::Dense {
+                    if is_in_place(from) {
                         let to = &mut slots.tile_mut(tile)[..count * size(from)];
                         to.copy_from_slice(&streams.read(from)[start * size(from)..][..count * size(from)]);
                     }
@@ -176,6 +178,10 @@ impl Tiles {
                     Source::Loaded(load) => code.loads[*load].1,
                 };
                 let from = &slots.tile(tile)[..len];
+                if let Some(padding) = &fused.padding {
+                    padding.store(start, from, streams.write(*stream), size(*stream));
+                    continue;
+                }
                 let lanes = Block { stream: path, start, count };
                 match size(*stream) {
                     8 => lanes.store::<u64>(cast_slice(from), cast_slice_mut(streams.write(*stream))),
@@ -203,7 +209,7 @@ fn run_step<T: MathTable + Item, S: Simd>(
         *from = match source {
             Source::Tile(tile) => others.tile(*tile),
             Source::Loaded(load) => match code.loads[*load] {
-                (stream, _) if paths[stream].order == Order::Dense => {
+                (stream, _) if fused.is_in_place(stream) => {
                     &streams.read(stream)[start * paths[stream].ty.size(size_of::<T>())..]
                 }
                 (_, tile) => others.tile(tile),

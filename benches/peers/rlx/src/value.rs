@@ -135,7 +135,8 @@ impl<'g> Value<'g> {
         self.map(|graph, id| graph.add_node(Op::Compare(how), vec![id, other.id], shape))
     }
 
-    /// Selects elements of `yes` where this value is true, and of `no` elsewhere. All three have the same shape.
+    /// Selects elements of `yes` where this value is true, and of `no` elsewhere. All three tensors have the same
+    /// shape.
     pub(crate) fn select(self, yes: Value<'g>, no: Value<'g>) -> Value<'g> {
         let shape = yes.shape();
         self.map(|graph, id| graph.add_node(Op::Where, vec![id, yes.id, no.id], shape))

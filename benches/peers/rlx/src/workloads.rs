@@ -72,9 +72,9 @@ const STATES: &[Output] = &[float("x_re", "TP"), float("x_im", "TP")];
 const S5: &[&str] = &["a_re", "a_im", "bu_re", "bu_im"];
 
 /// The reason why rlx does not support workloads with an associative scan. `rlx-ir/src/op.rs` has no such op.
-/// `rlx-fusion/src/assoc_scan.rs` rewrites a scan to an associative scan if the body is a real diagonal recurrence, but
-/// a complex recurrence over f32 pairs does not match. `rlx-runtime/src/session.rs` runs the rewritten scan only on
-/// Metal.
+/// `rlx-fusion/src/assoc_scan.rs` rewrites a scan to an associative scan if the body is a real diagonal recurrence. A
+/// complex recurrence over pairs of f32 numbers does not match. `rlx-runtime/src/session.rs` runs the rewritten scan
+/// only on Metal.
 const NO_ASSOCIATIVE_SCAN: &str =
     "rlx has no associative scan op; it rewrites only real diagonal recurrences to one, and only on Metal";
 

@@ -21,7 +21,7 @@ use crate::workloads::{Loss, Sizes, Workload};
 pub(crate) struct Schedule {
     pub(crate) items: Vec<(&'static Workload, Sizes)>,
     pub(crate) subjects: Vec<&'static Subject>,
-    /// The number of turns per subject.
+    /// The maximum number of turns of each subject, per workload and phase.
     pub(crate) rounds: usize,
     /// The length of a turn. A fast program runs many times in one turn.
     pub(crate) turn: Duration,

@@ -1,5 +1,5 @@
-//! Tests when functions compile, which calls share a program, where step counts come from, and which arguments are
-//! valid.
+//! Tests `Function`: the time of compilation, the sharing of programs between calls, the source of step counts, and the
+//! validation of arguments.
 
 use std::sync::Arc;
 

@@ -45,7 +45,7 @@ fn kepler(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// Draws the half-yearly payments of bonds, and the price of each bond as a fraction of the sum of its payments.
+/// Draws the semiannual payments of bonds, and the price of each bond as a fraction of the sum of its payments.
 fn bonds(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [b, k] = ["B", "K"].map(|letter| sizes.get(letter));
     vec![("cash", numbers.uniform(&[b, k], 1.0, 5.0)), ("fraction", numbers.uniform(&[b], 0.7, 1.1))]

@@ -87,7 +87,7 @@ pub(crate) enum Loss {
     Output,
 }
 
-/// The sizes of a workload in one run, each with its letter.
+/// The sizes of a workload in one run, each named by a letter, such as `T` for the number of steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes(pub(crate) &'static [(&'static str, usize)]);
 

@@ -186,8 +186,8 @@ impl Fused {
         self.types.iter().map(|ty| ty.size(float)).max().unwrap_or(1)
     }
 
-    /// Returns the number of elements from the lowest to the highest element, inclusive, that the body accesses in a
-    /// stream.
+    /// Returns the length of the range that the body accesses in a stream, in elements: the distance from the lowest to
+    /// the highest offset, plus one.
     pub fn span(&self, stream: usize) -> usize {
         let steps = self.streams[stream].strides.iter().zip(&self.sizes);
         1 + steps.map(|(stride, size)| stride.unsigned_abs() * (size - 1)).sum::<usize>()

@@ -1,5 +1,5 @@
-//! Tests Candle's ops and autodiff controls, such as `detach`, in closures. Each loop must have the same values and
-//! gradients as the handwritten loop, and no gradient where the handwritten loop has none.
+//! Tests Candle's ops and autodiff controls, such as `detach`, in closures. Each loop must return the same values and
+//! gradients as its handwritten counterpart, and no gradient where the counterpart has none.
 
 mod common;
 

@@ -178,8 +178,8 @@ impl ActiveHandles {
     }
 }
 
-/// Returns an error if any active handle is set. Call this function for a single check, for example before tracing an
-/// op. Loops should use [`ActiveHandles`].
+/// Returns an error if any active handle has been cancelled or has passed its deadline. Call this function for a single
+/// check, for example before tracing an op. Loops should use [`ActiveHandles`].
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -95,8 +95,8 @@ fn coupled_states_and_their_gradient() {
     }
 }
 
-/// Tests a loop of many steps, each of which reads two slices along an axis. The slices of successive steps are not
-/// adjacent, and each step reads its second slice first.
+/// Tests a loop of many steps, each of which reads two slices along an axis. The first slices of successive steps are
+/// not adjacent in memory, and neither are the second slices. Each step reads its second slice first.
 #[test]
 fn parts_of_an_axis() {
     let graph = built("parts", |g| {

@@ -286,8 +286,9 @@ fn sentences() -> Sentences {
     sentences
 }
 
-/// A sentence that occurs n times in the sources must occur in at least n tested errors. This finds clauses that no
-/// program covers. If a clause is removed, its program is no longer rejected, so another test fails.
+/// A sentence that occurs n times in the sources must occur in at least n tested errors. This test finds clauses of the
+/// type rules that no rejected program covers. If a clause is removed, its program is no longer rejected, so another
+/// test fails.
 #[test]
 fn every_sentence_of_a_refusal_is_read_by_a_test() {
     let mut errors: BTreeSet<String> = BTreeSet::new();

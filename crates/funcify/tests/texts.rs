@@ -1,4 +1,4 @@
-//! Tests the errors for programs that do not parse, and programs whose bodies are nested to the maximum depth.
+//! Tests parse errors, and tests programs whose bodies are nested to the maximum depth.
 
 use std::collections::BTreeMap;
 

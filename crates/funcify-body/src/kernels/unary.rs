@@ -83,7 +83,7 @@ fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
 
 /// Corrects `y`, which is accurate only in lanes where abs(x) is at most [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE):
 /// in the other lanes, replaces the elements of `y` with the results of `exact`. Each element of the result depends
-/// only on the same element of `x` and `y`.
+/// only on the corresponding elements of `x` and `y`.
 #[inline(always)]
 fn near_zero<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, exact: fn(f64) -> f64) -> T::Vector<S> {
     let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::MAX_FAST_ANGLE));

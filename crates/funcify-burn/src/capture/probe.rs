@@ -3,7 +3,8 @@
 //!
 //! Burn's backward pass was recorded after the closure's ops. This module converts both to funcify graphs, without the
 //! closure's inner loops. The results of an inner loop and the parameters of its body start a new tape, so they become
-//! inputs of the graphs. The operands of the loop's markers become results of the graphs.
+//! inputs of the graphs. Each inner loop is recorded between a begin marker and an end marker (see `inner.rs`). The
+//! operands of these markers become results of the graphs.
 
 use funcify_core::derivative::Wrt;
 use funcify_core::{Disconnected, GradOptions};

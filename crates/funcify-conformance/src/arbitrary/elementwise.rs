@@ -51,7 +51,7 @@ const SMOOTH: &[Smooth] = &[
     ("stop_that_cancels", |x, b| ((x.sin().stop_gradient() - x.sin()).stop_gradient() + x, b)),
     ("cube", |x, b| (x * x * x, b * b * b)),
     ("ldexp", |x, b| (x.ldexp(-1), 0.5 * b)),
-    // The fraction and the exponent both jump, but their combination is continuous.
+    // The fraction and the exponent are discontinuous at powers of two, but their combination is continuous.
     ("fraction_and_exponent", |x, b| {
         let (fraction, exponent) = x.frexp();
         ((fraction * 1.25).ldexp(exponent), 1.25 * b)

@@ -34,7 +34,7 @@ pub(super) struct ProgramBuilder<'a> {
     pub(super) sizes: &'a Sizes,
     /// The values in scope: those of the open body and of all enclosing bodies.
     pub(super) scope: Vec<Entry>,
-    /// The number of parts, such as ops and loops, that may still be added.
+    /// The number of ops, loops and other constructs that may still be added.
     pub(super) fuel: usize,
     /// The number of open bodies.
     pub(super) depth: usize,

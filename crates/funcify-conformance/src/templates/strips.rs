@@ -76,7 +76,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         for sum in &sums[..sums.len() - half] {
             next_sums.push(add(*sum, &lefts, &rights));
         }
-        // The update is elementwise, so it may overwrite the carry.
+        // The update is elementwise, so the planner may compute it in place, over the carry.
         let name = if draft.one_in(2) { draft.alias(state) } else { state };
         let row = x.sum(..);
         let next = match draft.below(6) {

@@ -25,8 +25,8 @@ use crate::vmap::vmap;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Disconnected {
-    /// Reports [`Error::Disconnected`](crate::Error::Disconnected), because differentiating with respect to such an
-    /// input is usually a mistake.
+    /// Reports [`Error::Disconnected`](crate::Error::Disconnected), because differentiating with respect to a
+    /// disconnected input is usually a mistake.
     #[default]
     Error,
     /// Returns zeros of the input's type.

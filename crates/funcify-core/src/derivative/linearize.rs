@@ -3,8 +3,8 @@
 //!
 //! Reverse mode saves residuals for its backward pass, which is linear in the cotangents. The transpose of the backward
 //! pass therefore maps tangents to tangents. The transpose needs only the residuals, and does not run the function
-//! again. Nodes of the transpose that do not depend on the tangents are computed only once. JAX partially evaluates
-//! forward mode instead. In funcify, partial evaluation would require splitting loops.
+//! again. Nodes of the transpose that do not depend on the tangents are computed only once. JAX instead partially
+//! evaluates the JVP. In funcify, partial evaluation would require splitting loops.
 
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@ use funcify_core::ops::Op;
 /// Returns the program without the reshapes at its boundary, or `None` if it has none. The inputs and outputs keep
 /// their positions and elements, but some have another shape:
 ///
-/// - An input that only reshapes to a single shape read gets this shape.
+/// - An input whose only uses are reshapes to one shape gets that shape.
 /// - An output that a reshape computes has the shape of the reshape's operand instead.
 pub(super) fn without_boundary_reshapes(graph: &Graph) -> Option<Graph> {
     let live = graph.live_nodes();

@@ -195,9 +195,9 @@ fn plan_with(
     planned.map_err(|declined| ops::find_unsupported_op(graph).unwrap_or(declined))
 }
 
-/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost. Returns `None` for an output
-/// without such an axis, or if this axis is the last one anyway. If a plan writes an output in this layout, a plan that
-/// reads the output needs no transpose.
+/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost. The entry is `None` if the
+/// output has no such axis, or if the axis is already the last one. If a plan writes an output with this axis
+/// innermost, a plan that reads the output needs no transpose.
 pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
     let none = || vec![None; graph.outputs().len()];
     let Some(labels) = ParallelAxis::find(graph, sizes, funcify_analysis::element_type(graph)) else { return none() };

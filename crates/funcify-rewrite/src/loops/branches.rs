@@ -7,7 +7,8 @@
 //! Precondition: the moved ops must not be able to fail, because the branch might never run. They use only invariant
 //! operands of the switch, and no size that a step of the loop binds. The loop is not truncated. The switch has at
 //! least two branches; otherwise it is a checkpoint. The moved values take at most
-//! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times the memory of the branch's parameters, or 64 KiB.
+//! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times the memory of the branch's parameters, or at most 64
+//! KiB, whichever is larger.
 
 use funcify_core::ops::Switch;
 

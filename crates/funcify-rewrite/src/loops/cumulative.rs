@@ -10,7 +10,8 @@
 //! Precondition: the loop cannot fail, and runs all its steps. The op that combines the state with `x_t` is one that
 //! `cumulative` supports. The state is a buffer, or other ops of the step read its values. A carry is left unchanged if
 //! only its final value is used. If such a carry is a sum over steps, another rule moves the sum out of the loop. The
-//! rows take no more memory than the data that the loop already reads and writes.
+//! rows of all replaced states together take at most 64 KiB, or at most as much memory as the data that the loop
+//! already reads and writes.
 
 use funcify_core::graph::emit_value;
 

@@ -9,8 +9,8 @@
 //! fail, because the loop may have no steps. The right operand of a matrix product is the same in each step, so that
 //! the products of all steps form a single product. The memory for all steps is bounded: each value is at most
 //! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
-//! writes, or at most 64 KiB for all steps. A value that the loop still reads must come from a product, or be no larger
-//! than the rows of sequences that it depends on.
+//! writes, or at most 64 KiB for all steps. A value that the loop still reads must depend on a product, be no larger
+//! than the sequence rows that determine it, or take at most 64 KiB for all steps.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
@@ -94,8 +94,9 @@ fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: 
     moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
 }
 
-/// Returns `true` if it pays off to compute a value for all steps at once: the op that computes it does more than move
-/// elements, and the value comes from a product or is no larger than the rows of sequences that it depends on.
+/// Returns `true` if it pays off to compute a value for all steps at once. The op that computes it must not be a
+/// movement op. In addition, the value must depend on a product, be no larger than the sequence rows that determine
+/// it, or take at most 64 KiB for all steps.
 fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;
     let Some((op, _)) = defining_op(body, value) else { return true };

@@ -20,8 +20,8 @@ impl<B: Backend> Lowering<'_, B> {
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
                 // The backend declined code that must accept all operands. Try a late loop, whose code may reject
-                // integers that floats cannot represent. If the backend declines the late loop too, report that reason
-                // instead of the first one.
+                // integers that floats cannot represent. If the backend declines the late loop too, report its reason
+                // for the late loop, not its reason for the first attempt.
                 match self.late_loop(graph, node, scan) {
                     Ok(late) => (Some(late), None),
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),

@@ -212,8 +212,8 @@ pub(super) fn cases() -> Cases {
         )
         .runs(|[xs]| grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1)))
         .gives([("out", tensor([3, 2, 2], [3f32, 1., 0., 0., 2., 1., 4., 2., 0., 1., 0., 3.]))]),
-        // Each partial derivative of a product is the product of the other elements. It must be correct even if some
-        // elements are zero.
+        // Each partial derivative of a product is the product of the other elements. The gradient must be correct even
+        // if some elements are zero.
         case("gradient_of_a_product_with_zeros", |g| {
             let (one, two) = (g.input("one", "f32[3]"), g.input("two", "f32[3]"));
             let loss = |x: Value| x.prod(0);

@@ -110,7 +110,7 @@ fn case_of(name: impl Into<String>, graph: Result<Graph, Error>) -> CaseDraft {
     CaseDraft { name: name.into(), graph, inputs: Vec::new(), atol: 0.0, needs_dynamic_steps: false }
 }
 
-/// Starts a case with a program in text form. Set the arguments with `CaseDraft::on`.
+/// Begins a case whose program is given in text form. Set the arguments with `CaseDraft::on`.
 fn text(name: impl Into<String>, program: &str) -> CaseDraft {
     case_of(name, Graph::parse(program))
 }

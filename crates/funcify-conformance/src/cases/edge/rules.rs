@@ -121,8 +121,8 @@ pub(super) fn cases() -> Cases {
                 (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
             })
             .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
-        // All lanes share the weight w, so its gradient is the sum of the lanes' gradients. By the rule, the gradient
-        // of a lane is 3 x.
+        // All lanes share the weight w, so its gradient is the sum of the lanes' gradients. The custom rule returns 3 x
+        // as the gradient of each lane with respect to w.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
             let dot = |x: Value, w: Value| {

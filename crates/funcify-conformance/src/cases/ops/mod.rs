@@ -54,8 +54,8 @@ fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[OpUse]) -> 
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
-/// Builds a case with this category and name that applies each op in `uses` to its operands, as uploaded tensors and as
-/// views.
+/// Builds a case with this category and name that applies each op in `uses` twice: to its operands as uploaded tensors,
+/// and to views of larger tensors.
 pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[OpUse]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {

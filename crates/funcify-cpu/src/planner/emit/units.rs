@@ -1,4 +1,5 @@
-//! Checks that instructions stay within one unit (row) of a region that is split into columns.
+//! Keeps instructions within one unit (row) of a region that is split into columns, by copying views that span several
+//! units.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 //! Transposed Jacobians of an elementwise `combine`. For each pair of leaves, the Jacobian is diagonal, so it is stored
-//! as one number per element of a leaf. Often, all of these numbers are zero.
+//! as one number per element of a leaf. For many pairs, all of these numbers are zero.
 //!
 //! A transposed Jacobian maps cotangents of the leaves of `combine`'s result to cotangents of the leaves of its first
 //! parameter. Applying several transposed Jacobians in sequence is equivalent to applying their product. In a product,

@@ -61,10 +61,10 @@ pub enum CheckpointPolicy {
     /// its types do not prove that its sequences and full buffers have rows for all steps.
     Segments(usize),
     /// Saves states at several levels of nested segments, the longest segments first. For example, `[256, 32]` saves
-    /// the state every 256 steps. The backward pass then runs 256 steps again, and saves a state every 32 steps. Each
-    /// additional level runs every step one more time. With `l` levels, the number of saved states for `n` steps can be
-    /// as low as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this number is logarithmic in
-    /// `n`.
+    /// the state every 256 steps. For each of these segments, the backward pass runs the 256 steps again, and saves a
+    /// state every 32 steps. Each additional level runs every step one more time. With `l` levels, the number of saved
+    /// states for `n` steps can be as low as `(l + 1)` times the `(l + 1)`-th root of `n`. With repeated halving, this
+    /// number is logarithmic in `n`.
     Levels(Vec<usize>),
     /// Chooses the policy for each loop: `SaveAll`, `SaveDots`, `Recompute`, or up to four levels of segments. Among
     /// the policies that save at most this many bytes for the loop, chooses the one that recomputes the least. If none

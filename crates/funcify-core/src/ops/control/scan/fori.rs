@@ -56,9 +56,9 @@ impl Bound {
 /// the range is empty, returns `init`.
 ///
 /// The bounds are dimensions, or integer scalars of the same type. If both are dimensions, `i` is an i64, and an
-/// `upper` that is less than `lower` is an error at run time. However, if `upper` is known not to exceed `lower` when
-/// the loop is built, the range counts as empty and there is no error. If a bound is a scalar, `i` has the type of that
-/// scalar.
+/// `upper` that is less than `lower` is an error at run time. However, if it is already known when the loop is built
+/// that `upper` does not exceed `lower`, the range is empty and there is no error. If a bound is a scalar, `i` has the
+/// type of that scalar.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -369,8 +369,9 @@ impl<'a> Backward<'a> {
         rows_from(rows, self.first_row(buffer))
     }
 
-    /// Returns `true` if the cotangent of a sequence can be built by padding one row per step with zeros. This requires
-    /// that the sequence has a single tap, and that the padding is provably non-negative on both sides.
+    /// Returns `true` if the cotangent of a sequence can be built by stacking one row per step and padding the stack
+    /// with rows of zeros. This requires that the sequence has a single tap, and that the padding is provably
+    /// non-negative on both sides.
     fn is_placed(&self, sequence: usize) -> bool {
         let reads = &self.scan.sequences[sequence].reads;
         let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };

@@ -45,7 +45,7 @@ impl Scan {
         params
     }
 
-    /// Converts flags of the body's parameters and of the states to flags of the operands.
+    /// Returns the flags of the operands, given the flags of the body's parameters and of the states.
     pub(super) fn reached_operands(&self, params: &[bool], states: &[bool]) -> Vec<bool> {
         let (layout, places) = (self.params(), self.operands());
         let mut operands = vec![false; places.count];

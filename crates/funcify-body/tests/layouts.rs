@@ -104,6 +104,19 @@ fn repeated_and_transposed_rows() {
 }
 
 #[test]
+fn rows_with_gaps() {
+    for (width, rows) in [(7, 9), (100, 50), (126, 126), (1000, 3), (1023, 9)] {
+        for gap in [1, 2, 30] {
+            let pitch = width + gap;
+            check_all(&[rows as usize, width as usize], &[pitch, 1], &[pitch, 1]);
+            let plane = (rows + 1) * pitch;
+            check_all(&[4, rows as usize, width as usize], &[plane, pitch, 1], &[plane, pitch, 1]);
+            check_all(&[4, rows as usize, width as usize], &[plane, pitch, 1], &[plane, pitch + 1, 1]);
+        }
+    }
+}
+
+#[test]
 fn lanes_that_share_an_element_store_in_order() {
     for width in [2, 3, 8, 16, 40] {
         // If several lanes share an element, the last lane determines its value.

@@ -85,15 +85,20 @@ impl Scope<'_, '_> {
         Ok(values().all(is_number)
             && values().all(|value| self.planner.label(self.graph, value) != Label::Share)
             && !node.inputs.iter().any(is_deferred)
-            && (continues || !may_be_deferred && self.lanes_of_body(value)? >= self.planner.division.min_floats()))
+            && (continues
+                || !may_be_deferred && self.lanes_of_body(node, value)? >= self.planner.division.min_floats()))
     }
 
-    /// Returns the number of lanes of a body that computes a value. Outside of loops, a part reads and writes only its
-    /// own columns of tensors that the caller passes, so that a body covers a single unit of them.
-    fn lanes_of_body(&self, value: ValueId) -> Result<usize> {
+    /// Returns the number of lanes of a body that computes a value. A body that reads tensors of which a part sees only
+    /// its own columns covers a single unit of them.
+    fn lanes_of_body(&self, node: &Node, value: ValueId) -> Result<usize> {
         let shape = self.shape_of(value)?;
+        let is_in_columns = |input: &ValueId| {
+            let views = self.values[input.index()].iter().flat_map(Value::views);
+            views.into_iter().any(|view| self.planner.emitter.unit(view).is_some())
+        };
         let first = match self.planner.label(self.graph, value) {
-            Label::Axis(axis) if self.planner.emitter.blocks.depth() == 1 => axis,
+            Label::Axis(axis) if node.inputs.iter().any(is_in_columns) => axis,
             _ => 0,
         };
         Ok(shape[first..].iter().product())

@@ -56,15 +56,14 @@ fn loops_that_sort_are_compiled() {
 
 #[test]
 fn a_loop_that_is_not_compiled_says_which_op_prevents_it() {
-    // Sums over a grid with as many axes as there are nested loops.
-    fn nested(x: Value, depth: usize) -> Value {
+    // Counts the steps of nested loops.
+    fn nested(count: Value, depth: usize) -> Value {
         let steps = ScanOptions::new().length(2);
-        let body = |sum, ()| (sum + if depth == 0 { x } else { nested(x.cos(), depth - 1) }, ());
-        scan_with(steps, x, (), body).0
+        scan_with(steps, count, (), |count, ()| (if depth == 0 { count + 1.0 } else { nested(count, depth - 1) }, ())).0
     }
-    let graph = Graph::build("grid", |g| nested(g.input("x", "f32[]"), 7)).unwrap();
+    let graph = Graph::build("nested", |g| nested(g.input("x", "f32[]"), 7)).unwrap();
     let native = report(&graph, &[HostTensor::scalar(0.5f32)]);
-    assert_eq!(native.loops[0].strategy, LoopStrategy::Native);
+    assert!(native.loops.iter().any(|each| each.strategy == LoopStrategy::Native), "{native}");
     assert!(native.to_string().contains("not compiled: `scan`"), "{native}");
 }
 

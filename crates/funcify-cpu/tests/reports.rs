@@ -59,7 +59,10 @@ fn a_loop_that_is_not_compiled_says_which_op_prevents_it() {
     // Counts the steps of nested loops.
     fn nested(count: Value, depth: usize) -> Value {
         let steps = ScanOptions::new().length(2);
-        scan_with(steps, count, (), |count, ()| (if depth == 0 { count + 1.0 } else { nested(count, depth - 1) }, ())).0
+        scan_with(steps, count, (), |count, ()| {
+            (if depth == 0 { count + 1.0 } else { nested(count, depth - 1).maximum(count) }, ())
+        })
+        .0
     }
     let graph = Graph::build("nested", |g| nested(g.input("x", "f32[]"), 7)).unwrap();
     let native = report(&graph, &[HostTensor::scalar(0.5f32)]);

@@ -35,26 +35,33 @@ pub(crate) struct Padding {
 impl Padding {
     /// The maximum number of lanes, including those in the gaps, per lane in a row.
     const MAX_LANES: f64 = 1.25;
+    /// The minimum number of lanes in a row. Rows are stored one by one, which would take longer for shorter rows.
+    const MIN_WIDTH: usize = 16;
 
     /// Returns the padding of an iteration space, or `None` if the streams have different strides, no gaps, or large
     /// gaps.
     fn find(sizes: &[usize], streams: &[Stream]) -> Option<Self> {
-        let (width, outer) = sizes.split_last()?;
+        let (width, outer) = sizes.split_last().filter(|(width, _)| **width >= Self::MIN_WIDTH)?;
         let mut padded = streams.iter().filter(|stream| stream.order != Order::Splat);
         let Stream { strides, order, .. } = padded.next()?;
         let is_same = |other: &Stream| other.strides == *strides;
         if *order != Order::Strided || strides.last() != Some(&1) || !padded.all(is_same) {
             return None;
         }
+        let strides: Option<SmallVec<[usize; 4]>> =
+            strides.iter().map(|stride| usize::try_from(*stride).ok()).collect();
+        let strides = strides?;
+        let reach = outer.iter().zip(&strides).map(|(size, stride)| stride * (size.max(&1) - 1));
+        let lanes = reach.sum::<usize>() + width;
+        if lanes as f64 > Self::MAX_LANES * sizes.iter().product::<usize>() as f64 {
+            return None;
+        }
         let mut rows = vec![0];
         for (size, stride) in outer.iter().zip(strides) {
-            let stride = usize::try_from(*stride).ok()?;
             rows = rows.iter().flat_map(|row| (0..*size).map(move |index| row + index * stride)).collect();
         }
         let are_apart = rows.windows(2).all(|rows| rows[0] + width <= rows[1]);
-        let lanes = rows.last()? + width;
-        let is_small = lanes as f64 <= Self::MAX_LANES * (rows.len() * width) as f64;
-        (are_apart && is_small).then_some(Padding { lanes, width: *width, rows })
+        are_apart.then_some(Padding { lanes, width: *width, rows })
     }
 
     /// Stores a block of lanes that begins at lane `start`. `size` is the number of bytes per element.

@@ -63,7 +63,7 @@ fn layers() -> Result<[(&'static str, Graph); 4]> {
     ])
 }
 
-/// Removes the last states from the outputs of a layer's graph, because the stepper keeps the states itself.
+/// Removes the final states from the outputs of a layer's graph, because the stepper keeps the states itself.
 fn without_last_states(layer: &Graph) -> Result<Graph> {
     Ok(Graph::build(layer.name(), |g| {
         let inputs = (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index)));

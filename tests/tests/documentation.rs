@@ -107,7 +107,7 @@ fn occurs_in(change: &str, side: char, code: &str) -> bool {
     all && count > 0
 }
 
-/// Checks that the backends page shows the composition of `softplus`, which other tests compile in loops.
+/// Checks that the method `composition` on the backends page is copied verbatim from the test op `softplus`.
 #[test]
 fn the_composition_is_that_of_the_tests() {
     let shown = &blocks("docs/backends.md", "```rust,ignore")[0];

@@ -92,7 +92,7 @@ pub(crate) enum Loss {
 pub(crate) struct Sizes(pub(crate) &'static [(&'static str, usize)]);
 
 impl Sizes {
-    /// Returns the size with this letter.
+    /// Returns the size named `letter`. Panics if the workload has no such size.
     pub(crate) fn get(&self, letter: &str) -> usize {
         let size = self.0.iter().find(|(name, _)| *name == letter);
         size.unwrap_or_else(|| panic!("the workload has no size {letter}")).1

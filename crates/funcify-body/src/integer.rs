@@ -6,6 +6,9 @@ use crate::convert;
 use crate::float::{Constants, Float};
 use crate::ir::{IntBinary, IntUnary};
 
+/// The number of elements in a block that [`Element::run_start`] examines.
+pub const RUN: usize = 16;
+
 /// An element type: an integer or a float. Conversions to integers behave like `as`: floats saturate, and NaN becomes
 /// 0.
 pub trait Element: Pod + PartialOrd + Send + Sync {
@@ -23,6 +26,9 @@ pub trait Element: Pod + PartialOrd + Send + Sync {
     fn to_float<T: Float>(self) -> T;
     /// Returns `true` unless the element is 0.
     fn is_nonzero(self) -> bool;
+    /// Returns the first element of a block as a position if the elements of the block are consecutive integers that
+    /// are 0 or more, and exact if they are floats.
+    fn run_start(block: &[Self; RUN]) -> Option<usize>;
     /// Returns `true` if [`truncate_small`](Element::truncate_small) converts all elements correctly.
     fn are_small(elements: &[Self]) -> bool;
     /// Converts an element by truncation toward zero. The magnitude of a float must be less than half of
@@ -72,6 +78,13 @@ macro_rules! integers {
             fn to_float<T: Float>(self) -> T { T::$of_number(self as $number) }
             #[inline(always)]
             fn is_nonzero(self) -> bool { self != 0 }
+            #[inline(always)]
+            fn run_start(block: &[Self; RUN]) -> Option<usize> {
+                let start = usize::try_from(block[0]).ok().filter(|_| block[0] <= $int::MAX - RUN as $int)?;
+                let following = |number: usize| block[0].wrapping_add(number as $int);
+                let difference = (0..RUN).fold(0, |all, number| all | (block[number] ^ following(number)));
+                (difference == 0).then_some(start)
+            }
             #[inline(always)]
             fn are_small(_: &[Self]) -> bool { true }
             #[inline(always)]
@@ -178,6 +191,14 @@ macro_rules! floats {
             fn to_float<T: Float>(self) -> T { T::from_f64(self as f64) }
             #[inline(always)]
             fn is_nonzero(self) -> bool { self != 0.0 }
+            #[inline(always)]
+            fn run_start(block: &[Self; RUN]) -> Option<usize> {
+                let start = block[0] as usize;
+                let is_exact = start as $float == block[0] && block[0] < Self::ROUNDER / 4.0;
+                let following = |number: usize| block[0] + number as $float;
+                let are_consecutive = (0..RUN).fold(is_exact, |all, number| all & (block[number] == following(number)));
+                are_consecutive.then_some(start)
+            }
             #[inline(always)]
             fn are_small(elements: &[Self]) -> bool {
                 elements.iter().fold(true, |are_small, x| are_small & (x.abs() <= Self::ROUNDER / 4.0))

@@ -1,4 +1,4 @@
-//! Runs Burn's own recurrent modules over whole sequences, each as one op of Burn's autodiff.
+//! Runs Burn's own recurrent modules over whole sequences. Burn's autodiff records each run as a single op.
 
 use burn::module::Module;
 use burn::nn::{BiGru, BiLstm, BiRnn, Gru, Lstm, LstmState, Rnn, RnnState};

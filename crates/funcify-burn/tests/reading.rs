@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::panic::Location;
 
+use burn::nn::LinearConfig;
 use burn::tensor::{Bool, Device, Int, Tensor};
 use funcify_burn::{Scan, scan, trace};
 
@@ -167,8 +168,26 @@ fn a_trace_reads_nothing_either() {
     assert_eq!(unused.graph().outputs().len(), 1);
 }
 
-/// Checks that a panic outside of a body is reported as usual, and that a panic in a body becomes an error that names
-/// the line of the panic.
+/// Checks that the error for a body that captures a tensor or a module says how to pass it instead.
+#[test]
+fn captured_weights() {
+    let device = Device::flex();
+    let (w, linear) = (Tensor::<2>::ones([1, 1], &device), LinearConfig::new(1, 1).init(&device));
+    let zero = || Tensor::<2>::zeros([1, 1], &device);
+    let bodies: [&dyn Fn(Tensor<2>) -> Tensor<2>; 4] =
+        [&|h| h + w.clone(), &|h| h.matmul(w.clone()), &|h| linear.forward(h), &|h| Tensor::cat(vec![w.clone(), h], 0)];
+    for (number, body) in bodies.into_iter().enumerate() {
+        let result = Scan::new().length(2).run((), zero(), (), |(), h, ()| (body(h), ()));
+        let error = result.unwrap_err().to_string();
+        assert!(
+            error.contains("pass it as the first argument") && error.contains("tests/reading.rs"),
+            "{number}: {error}"
+        );
+    }
+}
+
+/// Checks that a panic in a body becomes an error with the panic's message and source file, and that a later panic
+/// outside a body still unwinds.
 #[test]
 fn other_panics() {
     let device = Device::flex();

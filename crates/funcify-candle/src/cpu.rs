@@ -30,7 +30,8 @@ pub(crate) trait KernelFn: Copy + Send + Sync + 'static {}
 
 impl<F: Copy + Send + Sync + 'static> KernelFn for F {}
 
-/// A Candle op, defined by its name and its CPU kernel, a closure that takes a storage and a layout for each operand.
+/// A Candle op with a name and a CPU kernel. The kernel is a closure that takes the storage and the layout of each
+/// operand.
 pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
 
 /// The result of a kernel: its elements and their shape.

@@ -2,8 +2,8 @@
 //!
 //! A case ([`Case`]) consists of a graph, its inputs and the expected result. Expected results are either golden
 //! values, which were computed independently of funcify, or the results of the reference evaluator. A backend
-//! ([`Subject`]) may declare gaps ([`Expectations`]). The program of each case runs with unrolled loops and with native
-//! loops, as written and after rewriting.
+//! ([`Subject`]) may declare gaps ([`Expectations`]). The program of each case runs in every mode of the backend
+//! ([`modes_of`]: unrolled, native, or compiled loops), both as written and after rewriting.
 //!
 //! # A backend of your own
 //!

@@ -71,7 +71,7 @@ impl Subject {
     }
 }
 
-/// The status of a case after it ran.
+/// The outcome of a case on a backend.
 ///
 /// ```
 /// use std::sync::Arc;

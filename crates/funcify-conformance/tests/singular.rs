@@ -42,7 +42,7 @@ impl<'a> Evaluated<'a> {
     }
 }
 
-/// The derivative at a point, as estimated by finite differences with one kind of step size.
+/// A finite-difference estimate of the derivative at a point, with the step sizes of one of the functions in [`SIZES`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Estimate {
     /// The derivative's value, and an estimate of its error.

@@ -174,7 +174,7 @@ fn positions_are_computed_and_taken() {
     }
 }
 
-/// The state is a histogram, and each lane updates and reads the histogram at its own index. Gathering clamps indices
+/// Each step scatters into the state and gathers from it, at indices that the step computes. Gathering clamps indices
 /// that are out of range, and scattering skips them.
 #[test]
 fn elements_are_gathered_and_scattered() {
@@ -498,8 +498,9 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// The program makes two choices, each with a loop in one branch that may count endlessly. The call is refused only if
-/// a loop in a chosen branch counts endlessly. The initial contents of the refusal flag's memory do not matter.
+/// The program makes two choices, each with a loop in one branch that may never end. The engine refuses the call only
+/// if such a loop runs in a chosen branch, so that its counter exceeds the largest exact integer. The initial contents
+/// of the refusal flag's memory do not matter.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {

@@ -71,8 +71,8 @@ fn joined_rows_are_read_downward() {
     }
 }
 
-/// Concatenates the rows of two inputs, one of which has a single row. If `is_first` is set, the single row comes
-/// first.
+/// Concatenates the rows of a matrix with a vector input, which becomes a single row. If `is_first` is set, the single
+/// row comes first.
 fn joined(g: &Builder, is_first: bool) -> Value {
     let [rows, one] = [g.input("rows", "f32[7,3]"), g.input("one", "f32[3]").unsqueeze(0)];
     concat(&if is_first { [one, rows] } else { [rows, one] }, 0)

@@ -3,7 +3,8 @@
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{
-    DType, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_until_with, scan_with, switch, while_loop,
+    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, fori_loop, scan,
+    scan_until_with, scan_with, size, switch, while_loop,
 };
 use funcify_conformance::all_cases;
 use funcify_conformance::support::{OpProgram, Support, determine_support, op_programs};
@@ -97,6 +98,55 @@ fn a_switch_in_a_while_loop_of_integers_is_compiled() {
     });
     let compiled = report(&graph.unwrap(), &[numbers(&[4]), HostTensor::scalar(3i64)]);
     assert_eq!(compiled.loops[0].strategy, LoopStrategy::Compiled, "{compiled}");
+}
+
+/// The number of steps of an inner loop follows from a value that the outer loop computes.
+#[test]
+fn a_loop_over_a_triangle_is_compiled() {
+    let graph = Graph::build("triangle", |g| {
+        let (xs, start) = (g.input("xs", "f32[T]"), g.input("start", "f32[]"));
+        fori_loop(0, size(xs.dim(0), DType::I64), (start, start.zeros_like()), |row, (sum, last)| {
+            let inner = |column: Value, last: Value| (last * 0.5 + xs.dynamic_index(0, column)).sin() + start;
+            let last = fori_loop(row, row + row, last, |column, last| inner(column, last));
+            (sum + last, last)
+        })
+    });
+    let compiled = report(&graph.unwrap(), &[numbers(&[6]), HostTensor::scalar(0.25f32)]);
+    assert_eq!(compiled.loops.len(), 2, "{compiled}");
+    assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
+}
+
+/// Checkpointing divides a sequence into segments. Their number follows from the size of the sequence.
+#[test]
+fn a_gradient_that_recomputes_segments_is_compiled_as_a_whole() {
+    let graph = Graph::build("segments", |g| {
+        let (xs, w) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"));
+        let options = ScanOptions::new().policy(CheckpointPolicy::Segments(vec![3]));
+        scan_with(options, w.zeros_like(), xs, |sum, x| ((sum * w + x).tanh(), ())).0
+    });
+    let gradient = graph.unwrap().grad("w", GradOptions::new()).unwrap();
+    for steps in [7, 6, 2] {
+        let compiled = report(&gradient, &[numbers(&[steps]), HostTensor::scalar(0.5f32)]);
+        assert!(compiled.declined.is_none(), "{compiled}");
+        assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
+    }
+}
+
+/// The reversed loop of the gradient runs as many steps as the loop did, which depends on data. Its sequence has fewer
+/// rows than the first trial compilation assumes.
+#[test]
+fn the_gradient_of_a_loop_that_ends_early_is_compiled() {
+    let graph = Graph::build("until", |g| {
+        let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
+        let (sum, ()) = scan_until_with(ScanOptions::new(), w, xs, |sum, x| {
+            let next = sum * w + x;
+            (next, (), next.gt(1.0))
+        });
+        sum
+    });
+    let gradient = graph.unwrap().grad("w", GradOptions::new()).unwrap();
+    let compiled = report(&gradient, &[[0.25f32, 0.9, 0.5].into(), HostTensor::scalar(0.5f32)]);
+    assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
 }
 
 /// Runs each op of the suite in a loop, on each dtype for which the suite has a case.

@@ -145,7 +145,7 @@ fn a_rule_that_is_left_out_makes_no_patch() {
     }
 }
 
-/// A rule that may change results by more than the order of summation is opt-in: it must be requested by name.
+/// By default, a rule that may change results by more than reassociating sums does not run. Naming the rule enables it.
 #[test]
 fn rules_on_request_are_asked_for_by_name() {
     let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();

@@ -255,7 +255,7 @@ impl Closure<'_> {
     }
 }
 
-/// Returns the closure's ops and results, with the gradient stops of `way` inserted.
+/// Returns the closure's ops and results, with gradient stops inserted at the places in `way`.
 fn add_stops(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> OpsWithStops {
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
@@ -377,6 +377,9 @@ fn foreign_result_error(at: &Place, index: usize, found: String) -> Error {
     )
 }
 
+/// Parts of the messages with which Burn panics if the operands of an op are on different devices.
+const DEVICE_MISMATCHES: [&str; 2] = ["not on the same device", "on different backends"];
+
 fn panic_error(at: &Place, panic: &Panic) -> Error {
     let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));
     // Burn's capture panics with this message if the closure reads elements.
@@ -402,6 +405,14 @@ fn panic_error(at: &Place, panic: &Panic) -> Error {
             "a closure that moves a tensor to a device (`to_device`)",
             "recorded tensors have no elements to move",
             "move the tensor beforehand, and pass it as an argument",
+        );
+    }
+    if DEVICE_MISMATCHES.iter().any(|text| panic.text.contains(text)) {
+        return of(
+            "a closure that uses a tensor, or a module, which it captured from its surroundings",
+            "it is recorded on a separate device, but uses a tensor of another device",
+            "pass it as the first argument (`scan(&module, ..)`, `scan((weight, &module), ..)`), and use the closure's \
+             first parameter",
         );
     }
     if panic.text.contains("not implemented") || panic.text.contains("not yet implemented") {

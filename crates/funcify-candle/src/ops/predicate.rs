@@ -1,4 +1,4 @@
-//! Lowers predicates on floats to Candle's comparisons, which support every device.
+//! Lowers predicates on floats to Candle's comparisons, which work on every device.
 
 use super::prelude::*;
 

@@ -84,7 +84,8 @@ const LOOPS: [(usize, Part); 12] = [
     (8, rules::function),
 ];
 
-/// The parts with bodies that may be added to a separate graph, with their weights. Their loops bind no symbols.
+/// The weighted list of parts with bodies that can be used in a separate graph. The loops of these parts bind no
+/// symbols.
 const LOOPS_WITHOUT_SYMBOLS: [(usize, Part); 5] = [
     (16, loops::scan),
     (14, recurrences::raw_loop),

@@ -16,7 +16,7 @@ pub(super) struct Draft<'a, 'b> {
     pub(super) dtype: DType,
     /// The kind of elements of each declared input.
     fills: RefCell<Vec<Fill>>,
-    /// Values to use instead of inputs: results of another family, or rows of an outer loop.
+    /// Values to use instead of inputs: results that another template family built, or rows that an outer loop reads.
     given: RefCell<Vec<Value>>,
     /// `true` inside the body of an outer loop, where no inputs can be declared and `given` must supply all values.
     is_inside: bool,

@@ -42,7 +42,8 @@ impl Graph {
     }
 
     /// Returns the symbols that the nodes of the graph and of its bodies bind.
-    fn bound_symbols(&self) -> Vec<Symbol> {
+    #[doc(hidden)]
+    pub fn bound_symbols(&self) -> Vec<Symbol> {
         let mut bound = Vec::new();
         for node in &self.nodes {
             bound.extend(node.op.binds().cloned());

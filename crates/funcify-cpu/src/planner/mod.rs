@@ -1,10 +1,12 @@
 //! The planner: compiles a checked graph with known sizes to a [`Plan`].
 //!
-//! `boundary` moves reshapes out of the program. `loops` plans scans, including the memory for sequences, traces and carries. `while_loop` plans while loops, and
-//! `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to instructions over
-//! rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates registers. Transposes,
-//! slices, broadcasts and reads of a sequence's rows only change addresses. The elements are copied only if an
-//! instruction requires another layout. Loop-invariant values are hoisted out of the loops.
+//! `boundary` moves reshapes out of the program. `loops` plans scans, including the memory for sequences, traces and
+//! carries. `counted` turns scans whose number of steps follows from values into while loops. `while_loop` plans while
+//! loops, and `choice` plans switches. `ops` implements each op on [`View`]s. `emit`
+//! converts ops on views to instructions over rows and lanes, `blocks` collects the instructions in nested loops, and
+//! `memory` allocates registers. Transposes, slices, broadcasts and reads of a sequence's rows only change addresses.
+//! The elements are copied only if an instruction requires another layout. Loop-invariant values are hoisted out of the
+//! loops.
 //!
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.
@@ -19,6 +21,7 @@ mod boundary;
 mod choice;
 mod copies;
 mod cost;
+mod counted;
 mod emit;
 mod loops;
 mod memory;
@@ -137,6 +140,8 @@ impl Division {
 /// Plans a graph for the given sizes. With `may_refuse`, the plan may reject a call at run time, and the caller must
 /// check that the plan's element type can represent the integers in the inputs.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
+    let counted = counted::with_while_loops(graph, sizes);
+    let graph = counted.as_ref().unwrap_or(graph);
     let Some(inner) = boundary::without_boundary_reshapes(graph) else {
         return plan_in_any_type(graph, sizes, division, may_refuse);
     };

@@ -377,9 +377,9 @@ mod tests {
             .run(PartOrder::Upward)
     }
 
-    /// Returns register code for the loop that `compared` builds. If `aside` is set, the code reads the row from a copy
-    /// in register 3. Otherwise, the code reads the row from the state's register, which is wrong, because the state
-    /// was overwritten in the meantime.
+    /// Returns register code for the loop that `compared` builds. If `aside` is set, the code copies the state to
+    /// register 3 before it overwrites the state, and stores that copy as the trace's row. Otherwise, it stores the
+    /// state's register, which is wrong, because the state was overwritten in the meantime.
     fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0, 0, 0], len: 1 };
         let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };

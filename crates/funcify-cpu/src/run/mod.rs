@@ -2,6 +2,7 @@
 
 mod arena;
 mod pieces;
+mod positions;
 mod program;
 mod typed;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use funcify_body::integer::{Element, Integer};
+use funcify_body::integer::Integer;
 use funcify_body::{Fused, IntBinary, Item, Streams, Type, with_tiles};
 use funcify_core::error::{Place, Site};
 use funcify_core::ops::{EvalContext, OpRules};
@@ -13,12 +13,13 @@ use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
 use super::pieces::{self, Pieces, Places};
+use super::positions::{Index, Movement};
 use super::program::Estimate;
 use crate::body::Setting;
 use crate::kernels::math::MathTable;
 use crate::kernels::whole::{WholeKernel, elements, elements_mut};
 use crate::kernels::{Fold, Recurrence};
-use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op, Operand};
+use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op};
 use crate::views::{Range, Start, View, borrow};
 use funcify_body::float::Float;
 
@@ -247,51 +248,6 @@ fn copy_integers<I: Integer>(to: &mut [u8], result: &HostTensor) {
     }
 }
 
-/// The operands of an instruction that moves or folds elements of type `E`. The index, if any, is the last operand.
-struct Movement<'m, E> {
-    instruction: &'m Instruction,
-    to: &'m mut [E],
-    x: &'m [E],
-    index: Index<'m>,
-}
-
-/// The index operand of an instruction, if any, as elements of its own type.
-enum Index<'m> {
-    None,
-    F32(&'m [f32]),
-    F64(&'m [f64]),
-    I64(&'m [i64]),
-    I32(&'m [i32]),
-    U32(&'m [u32]),
-    U8(&'m [u8]),
-}
-
-impl<'m> Index<'m> {
-    fn of(ty: Type, bytes: &'m [u8], float: usize) -> Self {
-        match ty {
-            Type::Float if float == 8 => Index::F64(cast_slice(bytes)),
-            Type::Float => Index::F32(cast_slice(bytes)),
-            Type::I64 => Index::I64(cast_slice(bytes)),
-            Type::I32 => Index::I32(cast_slice(bytes)),
-            Type::U32 => Index::U32(cast_slice(bytes)),
-            Type::U8 | Type::Mask => Index::U8(bytes),
-        }
-    }
-
-    #[inline(always)]
-    fn at(&self, at: usize) -> i64 {
-        match self {
-            Index::None => 0,
-            Index::F32(index) => index[at].to_i64(),
-            Index::F64(index) => index[at].to_i64(),
-            Index::I64(index) => index[at],
-            Index::I32(index) => i64::from(index[at]),
-            Index::U32(index) => i64::from(index[at]),
-            Index::U8(index) => i64::from(index[at]),
-        }
-    }
-}
-
 fn run_instruction<T: MathTable + Item>(
     instruction: &Instruction,
     views: &mut [View<'_, T>],
@@ -422,122 +378,4 @@ fn recur<I: Integer>(instruction: &Instruction, fold: Fold, down: bool, to: &mut
             to[row * target.row + lane] = fold_integers(fold, before, x[row * from[1].row + lane_of(1, lane)]);
         }
     }
-}
-
-/// Evaluates `$run` with `$elements` bound to the elements of an index operand.
-macro_rules! with_index {
-    ($index:expr, $elements:ident => $run:expr) => {
-        match $index {
-            Index::None => unreachable!("the plan was checked: the instruction has an index"),
-            Index::F32($elements) => $run,
-            Index::F64($elements) => $run,
-            Index::I64($elements) => $run,
-            Index::I32($elements) => $run,
-            Index::U32($elements) => $run,
-            Index::U8($elements) => $run,
-        }
-    };
-}
-
-impl<E: Copy> Movement<'_, E> {
-    /// Runs the instruction. `combine` computes one step of a fold.
-    #[inline(always)]
-    fn run(self, combine: impl Fn(Fold, E, E) -> E) {
-        let Movement { instruction, to, x, index } = self;
-        match instruction.op {
-            Op::Take { count, step } => with_index!(index, index => take(instruction, to, x, index, (count, step))),
-            Op::Put { count, step } => put(instruction, &mut to[clamped(index.at(0), count) * step..], x),
-            Op::Scatter { count, step, fold } => with_index!(index, index => {
-                let size = (count, step);
-                match fold {
-                    None => scatter(instruction, to, x, index, size, |_, x| x),
-                    Some(Fold::Sum) => scatter(instruction, to, x, index, size, |to, x| combine(Fold::Sum, to, x)),
-                    Some(fold) => scatter(instruction, to, x, index, size, |to, x| combine(fold, to, x)),
-                }
-            }),
-            ref op => unreachable!("the planner emits {op:?} only for floats"),
-        }
-    }
-}
-
-/// Returns the stride between the lanes of an operand, which is 0 if one element is broadcast to all lanes.
-fn lane_stride(operand: &Operand) -> usize {
-    usize::from(operand.across == Across::Lanes)
-}
-
-fn take<E: Copy, I: Element>(
-    Instruction { rows, lanes, to: target, from, .. }: &Instruction,
-    to: &mut [E],
-    x: &[E],
-    index: &[I],
-    (count, step): (usize, usize),
-) {
-    let (of_x, of_index) = (lane_stride(&from[0]), lane_stride(&from[1]));
-    if *lanes == 1 {
-        for row in 0..*rows {
-            to[row * target.row] = x[row * from[0].row + clamped(index[row * from[1].row].to_i64(), count) * step];
-        }
-        return;
-    }
-    for row in 0..*rows {
-        let to = &mut to[row * target.row..][..*lanes];
-        let (x, index) = (&x[row * from[0].row..], &index[row * from[1].row..]);
-        if (of_x, of_index) == (1, 0) {
-            to.copy_from_slice(&x[clamped(index[0].to_i64(), count) * step..][..*lanes]);
-            continue;
-        }
-        for (lane, to) in to.iter_mut().enumerate() {
-            *to = x[lane * of_x + clamped(index[lane * of_index].to_i64(), count) * step];
-        }
-    }
-}
-
-fn put<E: Copy>(Instruction { rows, lanes, to: target, from, .. }: &Instruction, to: &mut [E], x: &[E]) {
-    for row in 0..*rows {
-        let (to, x) = (&mut to[row * target.row..][..*lanes], &x[row * from[0].row..]);
-        match from[0].across {
-            Across::Lanes => to.copy_from_slice(&x[..*lanes]),
-            Across::Element => to.fill(x[0]),
-        }
-    }
-}
-
-#[inline(always)]
-fn scatter<E: Copy, I: Element>(
-    Instruction { rows, lanes, to: target, from, .. }: &Instruction,
-    to: &mut [E],
-    x: &[E],
-    index: &[I],
-    (count, step): (usize, usize),
-    combine: impl Fn(E, E) -> E,
-) {
-    let place = |index: &I| usize::try_from(index.to_i64()).ok().filter(|index| *index < count).map(|at| at * step);
-    let (of_x, of_index) = (lane_stride(&from[0]), lane_stride(&from[1]));
-    if *lanes == 1 {
-        for row in 0..*rows {
-            if let Some(place) = place(&index[row * from[1].row]) {
-                let to = &mut to[row * target.row + place];
-                *to = combine(*to, x[row * from[0].row]);
-            }
-        }
-        return;
-    }
-    for row in 0..*rows {
-        let to = &mut to[row * target.row..];
-        let (x, index) = (&x[row * from[0].row..], &index[row * from[1].row..]);
-        if (of_x, of_index) == (1, 0) {
-            let Some(place) = place(&index[0]) else { continue };
-            to[place..][..*lanes].iter_mut().zip(x).for_each(|(to, x)| *to = combine(*to, *x));
-            continue;
-        }
-        for lane in 0..*lanes {
-            if let Some(place) = place(&index[lane * of_index]) {
-                to[lane + place] = combine(to[lane + place], x[lane * of_x]);
-            }
-        }
-    }
-}
-
-fn clamped(index: i64, count: usize) -> usize {
-    index.clamp(0, count as i64 - 1) as usize
 }

@@ -11,9 +11,9 @@ use crate::run::late::{CachedPlan, LateLoop, MAX_TRACE_ROWS};
 /// The maximum number of plans that a loop caches, each for different sizes.
 const CACHED_PLANS: usize = 64;
 
-/// The size that a trial compilation assumes for each unknown symbol. The trial reveals early whether an op prevents
-/// compilation.
-const TRIAL_SIZE: usize = 8;
+/// The sizes that trial compilations assume for each unknown symbol. The first successful trial ends the search. A trial
+/// reveals early whether an op prevents compilation. The smaller sizes are for loops whose sequences have few rows.
+const TRIAL_SIZES: [usize; 3] = [8, 1, 0];
 
 impl<B: Backend> Lowering<'_, B> {
     /// Returns the loop in a form that can be compiled at run time, once its sizes are known. Declines a loop whose
@@ -40,27 +40,48 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let (memory_budget, cached) = (self.settings.memory_budget, Cache::new(CACHED_PLANS));
         let late = LateLoop { graph: loop_graph, scan, used, memory_budget, cached };
-        let mut sizes = late.own_sizes(&self.sizes);
-        let mut are_known = true;
-        late.graph.visit_symbols(&mut |symbol| {
-            if sizes.get(symbol).is_none() {
-                sizes.set(symbol, TRIAL_SIZE);
-                are_known = false;
+        let own = late.own_sizes(&self.sizes);
+        let mut unknown = Vec::new();
+        late.graph.visit_symbols(&mut |symbol| unknown.extend(own.get(symbol).is_none().then(|| symbol.clone())));
+        let mut reason = None;
+        for size in TRIAL_SIZES {
+            let sizes = trial_sizes(&late, &own, &unknown, size)?;
+            match late.compile_late(self.settings.backend, &sizes) {
+                Ok(plan) => {
+                    if unknown.is_empty() {
+                        late.cached.add(CachedPlan { sizes, plan: Some(plan) });
+                    }
+                    return Ok(late);
+                }
+                Err(declined) => reason = reason.or(Some(declined)),
             }
-        });
-        if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
-            // Treat a negative number of steps as 0 here. The loop rejects such a number at run time.
-            let most = usize::try_from(most.max(0))
-                .map_err(|_| declined("it may run more steps than memory can hold rows"))?;
-            if most > MAX_TRACE_ROWS && late.has_traces() {
-                return Err(declined("it ends early, and its traces may be long"));
+            if unknown.is_empty() {
+                break;
             }
-            sizes.set(symbol, most);
         }
-        let plan = Some(late.compile_late(self.settings.backend, &sizes)?);
-        if are_known {
-            late.cached.add(CachedPlan { sizes, plan });
-        }
-        Ok(late)
+        Err(reason.expect("there is a trial size"))
     }
+}
+
+/// Returns the known sizes `own` of a loop, with `size` for each unknown symbol, and with the maximum number of steps
+/// for a loop with early exit. Declines a loop with early exit whose traces may be too long.
+fn trial_sizes<B: Backend>(
+    late: &LateLoop<B>,
+    own: &Sizes,
+    unknown: &[Symbol],
+    size: usize,
+) -> Result<Sizes, Declined> {
+    let declined = |reason: &str| Declined::new("scan", reason);
+    let mut sizes = own.clone();
+    unknown.iter().for_each(|symbol| sizes.set(symbol, size));
+    if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
+        // Treat a negative number of steps as 0 here. The loop rejects such a number at run time.
+        let most =
+            usize::try_from(most.max(0)).map_err(|_| declined("it may run more steps than memory can hold rows"))?;
+        if most > MAX_TRACE_ROWS && late.has_traces() {
+            return Err(declined("it ends early, and its traces may be long"));
+        }
+        sizes.set(symbol, most);
+    }
+    Ok(sizes)
 }

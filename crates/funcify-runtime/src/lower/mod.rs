@@ -35,6 +35,7 @@ use smallvec::SmallVec;
 use self::body::{Parameter, ProgramKey};
 use self::report::LoopReport;
 use self::scan::ScanCall;
+pub(crate) use self::statics::is_foldable;
 use self::statics::{Bounded, StaticNumber};
 use self::whole::{Attempt, uses};
 use crate::backend::registry::{has_rule, kernel_of, rule_of};

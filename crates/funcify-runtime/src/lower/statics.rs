@@ -174,7 +174,7 @@ impl<B: Backend> Lowering<'_, B> {
 }
 
 /// Returns `true` if an op on integers and booleans is constant-folded when its operands are static.
-fn is_foldable(op: &Op) -> bool {
+pub(crate) fn is_foldable(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(op) => match op {
             Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Compare(_) => true,

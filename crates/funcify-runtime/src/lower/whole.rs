@@ -8,6 +8,7 @@ use super::*;
 use crate::backend::{Compiled, WholeRequest};
 use crate::prepare::compositions::composition;
 use crate::prepare::request_whole;
+use crate::prepare::sizes::with_known_sizes;
 use crate::run::program::WholeNode;
 use crate::run::whole::RefusableLoop;
 
@@ -42,6 +43,7 @@ impl<B: Backend> Lowering<'_, B> {
             Compiles::Programs => {}
             Compiles::Loops | Compiles::Nothing => return Ok(None),
         }
+        let graph = &*with_known_sizes(graph, &self.sizes);
         let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
         let compiled = match request_whole(self.settings.backend, self.request(graph, true, false)) {
             Ok(compiled) => compiled,
@@ -104,27 +106,35 @@ impl<B: Backend> Lowering<'_, B> {
         let node = &graph.nodes()[index];
         let used = used_results(&self.uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)?;
+        let node_graph = &*with_known_sizes(&node_graph, &self.sizes);
         // The sizes that the node's bodies bind are unknown here, even if `self.sizes` still has their values from the
         // previous step of an unrolled loop.
-        let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
-        node_graph.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
+        let mut sizes = self.sizes.clone();
+        let bound = node_graph.nodes().iter().flat_map(|node| node.op.bodies()).flat_map(|body| body.bound_symbols());
+        let bound: HashSet<Symbol> = bound.inspect(|symbol| sizes.remove(symbol)).collect();
+        let mut has_sizes = true;
+        node_graph.visit_symbols(&mut |symbol| has_sizes &= sizes.get(symbol).is_some() || bound.contains(symbol));
         if !has_sizes {
             return Ok(Attempt::AtRunTime);
         }
-        let key = ((graph.id(), index), self.sizes.clone());
+        let key = ((graph.id(), index), sizes.clone());
         if !self.compiled.contains_key(&key) {
-            let compiled = request_whole(self.settings.backend, self.request(&node_graph, false, false));
+            let whole = WholeRequest { sizes: &sizes, ..self.request(node_graph, false, false) };
+            let compiled = request_whole(self.settings.backend, whole);
             self.compiled.insert(key.clone(), compiled);
         }
         let compiled = match self.compiled[&key].clone() {
             Ok(compiled) => compiled,
             Err(declined) => {
                 let declined = declined.unless_fault(&node.place(), self.settings.backend.name())?;
-                return Ok(Attempt::Declined(Some(declined)));
+                return Ok(match bound.is_empty() {
+                    true => Attempt::Declined(Some(declined)),
+                    false => Attempt::AtRunTime,
+                });
             }
         };
         self.report_loop(self.notes.loops.len(), graph, node, LoopStrategy::Compiled, None, None);
-        let results = self.push_whole(&node_graph, compiled, node.place(), operands)?;
+        let results = self.push_whole(node_graph, compiled, node.place(), operands)?;
         Ok(Attempt::Compiled(self.registers_of_all_results(results, used.into_iter())))
     }
 

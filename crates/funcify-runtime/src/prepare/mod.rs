@@ -2,6 +2,7 @@
 
 pub(crate) mod compositions;
 pub(crate) mod loops;
+pub(crate) mod sizes;
 
 use self::compositions::{explain_missing_composition, with_compositions};
 use self::loops::with_loops;

@@ -46,7 +46,7 @@ struct Sizes {
 
 impl Sizes {
     /// Builds the state space layer with a sequential scan. An associative scan runs fewer, larger ops, but does more
-    /// work in total. On two cores, it took 1.3 times as long as the sequential scan in Burn, and twice as long in
+    /// work in total. On two cores, it took 1.3 times as long as the sequential scan with Burn, and twice as long with
     /// Candle. Both scans used the same amount of memory.
     fn layer(self) -> S5 {
         S5 { associative: false, ..S5::new(self.features, self.states) }

@@ -332,8 +332,8 @@ impl<'a> Backward<'a> {
         layout.carries.enumerate().map(of).collect()
     }
 
-    /// Adds the buffers that accumulate the cotangents of sequences, unless padding is sufficient: see
-    /// [`is_placed`](Self::is_placed).
+    /// Adds a buffer that accumulates the cotangent of each sequence, except for sequences whose cotangent can be built
+    /// by padding one row per step: see [`is_placed`](Self::is_placed).
     fn sums_of_sequences(&self, draft: &mut Draft) -> Vec<Option<(usize, Vec<usize>)>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(number, operand): (usize, usize)| {

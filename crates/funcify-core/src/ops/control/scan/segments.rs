@@ -182,8 +182,8 @@ impl Segments<'_> {
         if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
     }
 
-    /// Returns, for each full buffer, the rows that these steps may read or write, but that no earlier step reads or
-    /// writes. Returns `None` for all other buffers.
+    /// Returns, for each full buffer, the rows that the steps in `rows` are the first to read or write. Returns `None`
+    /// for all other buffers.
     fn first_touched_rows(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
         let scan = self.scan;
         let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {

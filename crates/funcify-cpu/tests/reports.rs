@@ -121,7 +121,7 @@ fn a_loop_over_a_triangle_is_compiled() {
 fn a_gradient_that_recomputes_segments_is_compiled_as_a_whole() {
     let graph = Graph::build("segments", |g| {
         let (xs, w) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"));
-        let options = ScanOptions::new().policy(CheckpointPolicy::Segments(vec![3]));
+        let options = ScanOptions::new().policy(CheckpointPolicy::Segments(3));
         scan_with(options, w.zeros_like(), xs, |sum, x| ((sum * w + x).tanh(), ())).0
     });
     let gradient = graph.unwrap().grad("w", GradOptions::new()).unwrap();

@@ -1,7 +1,7 @@
 //! Runs compiled loops with the engine of `funcify-cpu`, on the memory of Candle's tensors.
 //!
-//! Contiguous operands of the engine's element type are borrowed, and all others are copied. Results are moved into
-//! tensors.
+//! Contiguous operands of the engine's element type are borrowed, and all others are copied. Results of that type
+//! are moved into tensors, and all others are converted.
 
 use std::borrow::Cow;
 

@@ -291,7 +291,7 @@ fn a_captured_result_of_a_loop() {
     assert_gradients(&found, &expected, &[&xs], "encoded");
 }
 
-/// Checks a nested loop that captures the carry and the row of the outer loop, and a variable.
+/// Checks a nested loop that iterates over the row of the outer loop, and captures the outer carry and a variable.
 #[test]
 fn nested() {
     let (w, xs) = (var(1, &[2], DType::F64), var(2, &[4, 3, 2], DType::F64));

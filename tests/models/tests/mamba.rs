@@ -33,8 +33,8 @@ fn from_library_state(state: &library::State) -> State {
 
 #[test]
 fn a_prompt_is_the_librarys_walk() {
-    // Test prompts shorter than the window of the convolution, and prompts that end at every slot of the library's ring
-    // buffer of inputs.
+    // Test prompts shorter than the window of the convolution and, for each slot of the library's ring buffer of inputs,
+    // a prompt that ends there.
     walk::check_prompts(&[1, 2, 3, 4, 9, 10], |_, _, _| ());
 }
 

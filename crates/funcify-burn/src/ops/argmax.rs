@@ -1,5 +1,5 @@
-//! Lowers `argmax` to Burn's own op. Integers are first converted to i64, because Burn's ndarray device returns the
-//! positions in the dtype of the operand.
+//! Lowers `argmax` to Burn's own op. On devices in host memory, integers are first converted to i64, because Burn's
+//! ndarray device returns the positions in the dtype of the operand.
 
 use burn::tensor::IntDType;
 

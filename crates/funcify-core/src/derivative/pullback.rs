@@ -323,8 +323,8 @@ fn is_layout(op: &Op) -> bool {
 
 /// Returns `true` if a node concatenates, along axis 0, only inputs, results of loops and results of layout ops. An
 /// example is an initial state followed by a loop's states. The forward pass does not save such a concatenation,
-/// because a backward loop can read each row from the concatenated parts. The forward pass may return these parts
-/// anyway.
+/// because a backward loop can read each row from the concatenated parts. Often, the forward pass already returns these
+/// parts, so that saving them needs no extra memory.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,

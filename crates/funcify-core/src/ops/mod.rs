@@ -42,8 +42,8 @@ use crate::vmap::{Batched, lanes_type};
 /// The rules of an op. Every op must implement all rules; [`OpText`] supplies the name and the attributes.
 ///
 /// A rule that adds ops to the open graph never receives a failed value, and the caller of the rule checks whether any
-/// result has failed. A rule can therefore use the operators of [`Value`] directly. It needs `?` only to add an op, or
-/// to look at the type of an intermediate value with [`Value::checked`].
+/// result has failed. A rule can therefore use the operators of [`Value`] directly. It needs `?` only after calling
+/// [`emit`], or to look at the type of an intermediate value with [`Value::checked`].
 ///
 /// ```
 /// # extern crate funcify_core as funcify;

@@ -1,4 +1,5 @@
-//! Parses the elements of constants, such as `1.5` or `[1.0, nan]`. Literals are rounded only once.
+//! Parses the elements of constants, such as `1.5` or `[1.0, nan]`. Each literal is
+//! rounded correctly to the dtype of the constant, without double rounding.
 
 use std::cmp::Ordering;
 

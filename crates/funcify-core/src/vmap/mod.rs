@@ -58,7 +58,7 @@ impl Batched {
         self.value.rank().saturating_sub(usize::from(self.mapped))
     }
 
-    /// Returns the value with one slice for each of `size` lanes along axis 0. A shared value is broadcast.
+    /// Returns the value with a batch axis of size `size` as axis 0. A shared value is broadcast along this axis.
     pub fn materialized(&self, size: &Dim) -> Value {
         match self.mapped {
             true => self.value,

@@ -281,7 +281,8 @@ macro_rules! kernels_by_name {
     };
 }
 
-/// Returns the kernel whose symbol represents a unary op on floats, or `None` if there is no such kernel.
+/// Returns the kernel that computes the same function as a unary op on floats, or `None` if there is no such kernel.
+/// The proof represents both by the same symbol.
 fn unary_symbol(op: ops::Unary) -> Option<Unary> {
     kernels_by_name! {
         op, Unary => Unary:

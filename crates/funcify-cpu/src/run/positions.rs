@@ -193,3 +193,45 @@ fn scatter<E: Copy, I: Element>(
 fn clamped(index: i64, count: usize) -> usize {
     index.clamp(0, count as i64 - 1) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use funcify_body::integer::{Element, RUN};
+
+    use super::{clamped, take_row};
+
+    /// Compares `take_row` with element-wise reads, for runs of consecutive indices that start inside and outside of
+    /// the table, and for indices that break a run.
+    fn check<I: Element>(of: impl Fn(i64) -> I) {
+        let x: Vec<i32> = (0..50).map(|number| number * number).collect();
+        for start in
+            (-40..60).chain([i64::from(i32::MAX) - 8, i64::from(u32::MAX) - 8, i64::from(u8::MAX) - 8, 1 << 24])
+        {
+            for broken in [usize::MAX, 0, 7, RUN - 1, RUN + 3] {
+                let index = |number: usize| of(start + number as i64 + i64::from(number == broken));
+                let index: Vec<I> = (0..2 * RUN + 5).map(index).collect();
+                let mut to = vec![-1; index.len()];
+                take_row(&mut to, &x, &index);
+                let expected: Vec<i32> = index.iter().map(|index| x[clamped(index.to_i64(), x.len())]).collect();
+                assert_eq!(to, expected, "{start}, {broken}");
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_consecutive_indices_are_copied_correctly() {
+        check(|number| number);
+        check(|number| number as i32);
+        check(|number| number as u32);
+        check(|number| number as u8);
+        check(|number| number as f32);
+        check(|number| number as f64);
+    }
+
+    /// A float that is not an integer selects the element at its integer part.
+    #[test]
+    fn fractions_are_no_runs() {
+        check(|number| number as f32 + 0.75);
+        check(|number| number as f64 - 0.25);
+    }
+}

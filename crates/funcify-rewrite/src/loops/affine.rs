@@ -8,7 +8,7 @@
 //! number, the two states form a single map with four factors per element. Traces of the states are taken from the rows
 //! of the result, and the remaining ops of a step read these rows as a sequence.
 //!
-//! Precondition: the loop cannot fail, and runs all its steps. The states are floats. To compute the next states, a
+//! Precondition: the loop cannot fail, and runs all its steps. Only states of floats are replaced. To compute the next states, a
 //! step only adds and subtracts, and multiplies or divides the states by values that depend only on sequences and
 //! invariants. The memory for the factors and addends of all steps is at most a fixed multiple of the bytes that the
 //! loop reads and writes. Running sums and products are left to the rule `cumulative`.

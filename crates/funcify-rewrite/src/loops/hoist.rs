@@ -9,8 +9,8 @@
 //! fail, because the loop may have no steps. The right operand of a matrix product is the same in each step, so that
 //! the products of all steps form a single product. The memory for all steps is bounded: each value is at most
 //! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
-//! writes, or at most 64 KiB for all steps. A value that the loop still reads must depend on a product, be no larger
-//! than the sequence rows that determine it, or take at most 64 KiB for all steps.
+//! writes, or at most 64 KiB for all steps. A moved value that the loop still reads must also depend on a product,
+//! or be no larger than the sequence rows from which it is computed, unless it takes at most 64 KiB for all steps.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;

@@ -178,8 +178,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Blocks until the device has finished all its work. Does nothing if kernels run synchronously.
     fn wait(&self) {}
 
-    /// Returns the parts of a program that the backend compiles as a whole, unless the user forces a loop strategy.
-    /// Loops outside these parts run with the strategy of their lowering rule.
+    /// Returns the parts of a program that the backend compiles as a whole. The runtime compiles nothing if the user
+    /// forces [`LoopStrategy::Unroll`] or [`LoopStrategy::Native`]. Loops outside these parts run with the strategy of
+    /// their lowering rule.
     fn compiles(&self) -> Compiles {
         Compiles::Nothing
     }

@@ -51,7 +51,7 @@ impl Sizes {
         2 * self.width
     }
 
-    /// Returns the options of a block's selective scan.
+    /// Returns the selective scan layer of a block.
     pub(crate) fn scan(self) -> SelectiveScan {
         SelectiveScan::new(self.inner())
     }

@@ -66,7 +66,7 @@ impl OpRules for Bits {
     no_derivative_rules!();
 }
 
-/// Shifts `value`, an element of `bits` bits, to the left. The caller truncates the result to `bits` bits. Backends
+/// Shifts `value`, an element of `bits` bits, to the left. The caller must truncate the result to `bits` bits. Backends
 /// call this function too.
 #[doc(hidden)]
 pub fn shift_left(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {

@@ -32,7 +32,7 @@ pub(super) use run::{Register, Vector};
 use crate::kernels::{Binary, Unary};
 use crate::plan::DEPTH;
 
-/// The number of registers. A `u8` identifies a register.
+/// The number of registers. The index of a register is a `u8`.
 pub(crate) const REGISTERS: usize = 256;
 
 /// The body of a loop as register code.

@@ -111,7 +111,7 @@ impl AssociativeScan {
     }
 }
 
-/// Splits `2n` rows into the first rows and the second rows of `n` pairs.
+/// Groups rows into pairs of adjacent rows. Returns the first rows of all pairs, and the second rows of all pairs.
 fn split_pairs(rows: Value, pairs: &Dim) -> [Value; 2] {
     let row = rows.row_type().shape;
     let length = row.elements();

@@ -4,7 +4,7 @@ use super::*;
 use crate::graph::KnownSizes;
 
 impl Scan {
-    /// Returns `true` if the types alone guarantee scan-c3, scan-c6 and scan-c7: calls
+    /// Returns `true` if the types alone guarantee scan-c3, scan-c6 and scan-c7. Equivalent to
     /// [`has_all_rows_given`](Scan::has_all_rows_given) without any known sizes.
     #[doc(hidden)]
     pub fn has_all_rows(&self, operands: &[&TensorType]) -> bool {

@@ -1,4 +1,4 @@
-//! The reference evaluation of the loop: runs the steps one by one, and keeps the rows of each buffer in a map.
+//! Evaluates the loop in the reference evaluator: runs the steps one by one, and keeps the rows of each buffer in a map.
 
 use std::collections::BTreeMap;
 

@@ -59,7 +59,7 @@ impl Step<'_> {
         handle.read(self)
     }
 
-    /// Sets the values that the step writes: the new value of a state, a row for each write tap of a buffer, or the
+    /// Writes `rows` to `handle` in this step: the new value of a state, a row for each write tap of a buffer, or the
     /// next tree of a carry.
     pub fn write<H: Writable>(&mut self, handle: &H, rows: H::Rows) {
         handle.write(self, rows);

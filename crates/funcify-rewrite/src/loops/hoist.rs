@@ -10,7 +10,7 @@
 //! the products of all steps form a single product. The memory for all steps is bounded: each value is at most
 //! [`MAX_MEMORY_FACTOR`](super::cost::MAX_MEMORY_FACTOR) times as large as the data that a step already reads and
 //! writes, or at most 64 KiB for all steps. A moved value that the loop still reads must also depend on a product,
-//! or be no larger than the sequence rows from which it is computed, unless it takes at most 64 KiB for all steps.
+//! or be no larger than the sequence rows that determine it, unless it takes at most 64 KiB for all steps.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;

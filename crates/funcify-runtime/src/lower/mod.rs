@@ -35,11 +35,11 @@ use smallvec::SmallVec;
 use self::body::{Parameter, ProgramKey};
 use self::report::LoopReport;
 use self::scan::ScanCall;
-pub(crate) use self::statics::is_foldable;
 use self::statics::{Bounded, StaticNumber};
 use self::whole::{Attempt, uses};
 use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
+use crate::prepare::sizes::is_number;
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 
 /// The range of sizes for which an op is compiled on its own. The size of an op is the number of elements of its
@@ -327,9 +327,4 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
         Ok(registers)
     }
-}
-
-/// Returns `true` if a tensor of this type is an integer or boolean scalar.
-pub(crate) fn is_number(ty: &TensorType) -> bool {
-    ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool)
 }

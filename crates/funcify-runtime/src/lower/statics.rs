@@ -8,9 +8,10 @@
 //! but runs natively.
 
 use funcify_core::HostTensor;
-use funcify_core::ops::{Creation, EvalContext};
+use funcify_core::ops::EvalContext;
 
 use super::*;
+use crate::prepare::sizes::is_foldable;
 
 /// A number that is the same in every run of the program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -170,21 +171,5 @@ impl<B: Backend> Lowering<'_, B> {
     pub(crate) fn capture_parameter(&self, value: ValueId, register: Slot, stays: bool) -> Parameter {
         let number = self.statics.get(&register).cloned();
         Parameter { value, number, stays, is_bounded: self.is_bounded(register) }
-    }
-}
-
-/// Returns `true` if an op on integers and booleans is constant-folded when its operands are static.
-pub(crate) fn is_foldable(op: &Op) -> bool {
-    match op.class() {
-        OpClass::Elementwise(op) => match op {
-            Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Compare(_) => true,
-            Elementwise::Select(_) | Elementwise::Cast(_) => true,
-            Elementwise::Bits(_) | Elementwise::Predicate(_) => false,
-            Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => false,
-        },
-        OpClass::Creation(Creation::Size(_)) => true,
-        OpClass::Creation(_) | OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => false,
-        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
-        OpClass::Control(_) | OpClass::Custom(_) => false,
     }
 }

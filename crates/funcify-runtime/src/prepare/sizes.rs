@@ -9,11 +9,9 @@ use std::sync::Arc;
 
 use funcify_core::graph::{Graph, GraphCopy, Node, ValueId};
 use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{EvalContext, Op, OpRules};
-use funcify_core::types::{Dim, Replacements, Sizes, Symbol};
+use funcify_core::ops::{Creation, Elementwise, EvalContext, Op, OpClass, OpRules};
+use funcify_core::types::{Dim, Replacements, Sizes, Symbol, TensorType};
 use funcify_core::{DType, HostTensor};
-
-use crate::lower::{is_foldable, is_number};
 
 /// Replaces each size that a node binds to a known number: a number that is computed only from constants and from the
 /// sizes in `sizes`. Removes the nodes that bind such sizes, and the operands that give loops their number of steps.
@@ -41,7 +39,7 @@ fn count_bindings(graph: &Graph, bindings: &mut HashMap<Symbol, usize>) {
 struct Resolver {
     /// The sizes of the call, and the sizes that were resolved so far.
     sizes: Sizes,
-    /// How often the program binds each symbol. Symbols that are bound more than once are not resolved.
+    /// The number of nodes that bind each symbol. Symbols that several nodes bind are not resolved.
     bindings: HashMap<Symbol, usize>,
     resolved: Replacements,
 }
@@ -52,16 +50,12 @@ impl Resolver {
     fn graph(&mut self, graph: &Graph, mut numbers: HashMap<ValueId, HostTensor>) -> Option<Graph> {
         let mut copy = GraphCopy::with_inputs_of(graph);
         for node in graph.nodes() {
-            let known =
-                |numbers: &HashMap<ValueId, HostTensor>, operand: usize| numbers.get(&node.inputs[operand]).cloned();
-            match &node.op {
-                Op::BindSize(op) if self.resolves(&op.size, known(&numbers, 0)) => {}
-                Op::Scan(scan) if scan.steps_operand && self.resolves_steps(scan, known(&numbers, 0)) => {
-                    let op = Op::Scan(Scan { steps_operand: false, ..scan.clone() });
-                    let inputs = node.inputs[1..].to_vec();
-                    self.copy(&mut copy, &Node { op, inputs, ..node.clone() }, &numbers)?;
-                }
-                _ => self.copy(&mut copy, node, &numbers)?,
+            if !self.resolves_binding(node, node.inputs.first().and_then(|input| numbers.get(input))) {
+                self.copy(&mut copy, node, &numbers)?;
+            } else if let Op::Scan(scan) = &node.op {
+                let op = Op::Scan(Scan { steps_operand: false, ..scan.clone() });
+                let inputs = node.inputs[1..].to_vec();
+                self.copy(&mut copy, &Node { op, inputs, ..node.clone() }, &numbers)?;
             }
             if let Some(number) = self.evaluate(graph, node, &numbers) {
                 numbers.insert(node.outputs[0], number);
@@ -75,15 +69,13 @@ impl Resolver {
         if !node.op.bodies().into_iter().any(|body| body.binds_any()) {
             return copy.node(node, node.op.clone());
         }
-        let known_inputs = |body: &Graph| match &node.op {
-            Op::Scan(scan) => {
-                let invariants = scan.params().invariants.zip(scan.operands().invariants);
-                let of = |(param, operand): (usize, usize)| {
-                    Some((body.inputs()[param].value, numbers.get(&node.inputs[operand])?.clone()))
-                };
-                invariants.filter_map(of).collect()
-            }
-            _ => HashMap::new(),
+        let known_inputs = |body: &Graph| {
+            let Op::Scan(scan) = &node.op else { return HashMap::new() };
+            let invariants = scan.params().invariants.zip(scan.operands().invariants);
+            let of = |(param, operand): (usize, usize)| {
+                Some((body.inputs()[param].value, numbers.get(&node.inputs[operand])?.clone()))
+            };
+            invariants.filter_map(of).collect()
         };
         let bodies = node.op.bodies().into_iter().map(|body| self.graph(body, known_inputs(body)).map(Arc::new));
         let op = node.op.with_bodies(bodies.collect::<Option<Vec<_>>>()?);
@@ -108,22 +100,45 @@ impl Resolver {
         node.op.eval(&mut context, &inputs, &graph.types(&node.outputs)).ok()?.into_iter().next()
     }
 
-    /// Records the size of a loop's number of steps, unless the loop must reject the number at run time.
-    fn resolves_steps(&mut self, scan: &Scan, number: Option<HostTensor>) -> bool {
-        scan.steps.as_symbol().is_some_and(|symbol| self.resolves(symbol, number))
-    }
-
-    /// Records the size that a symbol is bound to. Returns `false` if it is not known, or not a valid size.
-    fn resolves(&mut self, symbol: &Symbol, number: Option<HostTensor>) -> bool {
+    /// Records the size that a node binds to its first operand, which is `number` if it is known. Returns `false` if the
+    /// node binds no size this way, or if the number is unknown or not a valid size.
+    fn resolves_binding(&mut self, node: &Node, number: Option<&HostTensor>) -> bool {
+        let symbol = if let Op::Scan(scan) = &node.op {
+            scan.steps.as_symbol().filter(|_| scan.steps_operand)
+        } else if let Op::BindSize(op) = &node.op {
+            Some(&op.size)
+        } else {
+            None
+        };
         let size = number.and_then(|number| usize::try_from(number.cast(DType::I64).get(0).as_i64()).ok());
-        match size.filter(|_| self.bindings.get(symbol) == Some(&1)) {
-            Some(size) => {
-                self.sizes.set(symbol, size);
-                self.resolved.insert(symbol.clone(), Dim::from(size));
-                true
-            }
-            None => false,
+        let (Some(symbol), Some(size)) = (symbol, size) else { return false };
+        let is_only = self.bindings.get(symbol) == Some(&1);
+        if is_only {
+            self.sizes.set(symbol, size);
+            self.resolved.insert(symbol.clone(), Dim::from(size));
         }
+        is_only
+    }
+}
+
+/// Returns `true` if a tensor of this type is an integer or boolean scalar.
+pub(crate) fn is_number(ty: &TensorType) -> bool {
+    ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool)
+}
+
+/// Returns `true` if an op on integers and booleans is constant-folded when its operands are static.
+pub(crate) fn is_foldable(op: &Op) -> bool {
+    match op.class() {
+        OpClass::Elementwise(op) => match op {
+            Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Compare(_) => true,
+            Elementwise::Select(_) | Elementwise::Cast(_) => true,
+            Elementwise::Bits(_) | Elementwise::Predicate(_) => false,
+            Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => false,
+        },
+        OpClass::Creation(Creation::Size(_)) => true,
+        OpClass::Creation(_) | OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => false,
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+        OpClass::Control(_) | OpClass::Custom(_) => false,
     }
 }
 

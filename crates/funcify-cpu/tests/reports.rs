@@ -3,7 +3,7 @@
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{
-    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, fori_loop, scan,
+    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, ScanOptions, Value, evaluate, fori_loop, scan,
     scan_until_with, scan_with, size, switch, while_loop,
 };
 use funcify_conformance::all_cases;
@@ -106,7 +106,7 @@ fn a_loop_over_a_triangle_is_compiled() {
     let graph = Graph::build("triangle", |g| {
         let (xs, start) = (g.input("xs", "f32[T]"), g.input("start", "f32[]"));
         fori_loop(0, size(xs.dim(0), DType::I64), (start, start.zeros_like()), |row, (sum, last)| {
-            let inner = |column: Value, last: Value| (last * 0.5 + xs.dynamic_index(0, column)).sin() + start;
+            let inner = |column: Value, last: Value| (last * 0.5 + xs.dynamic_index(0, column)).abs() + start;
             let last = fori_loop(row, row + row, last, |column, last| inner(column, last));
             (sum + last, last)
         })
@@ -116,17 +116,45 @@ fn a_loop_over_a_triangle_is_compiled() {
     assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
 }
 
+/// A negative number of steps is an error, so a plan must not count such steps: it would run none.
+#[test]
+fn a_negative_number_of_inner_steps_is_an_error() {
+    let graph = Graph::build("counts", |g| {
+        let (counts, start) = (g.input("counts", "i64[T]"), g.input("start", "f32[]"));
+        scan(start, counts, |sum, count| {
+            let mut inner = Recurrence::new();
+            let state = inner.carry(sum);
+            let done = inner.steps_value(count).run(|step| {
+                let next = step.read(&state) * 0.5;
+                step.write(&state, next);
+            });
+            (done.last(&state), ())
+        })
+        .0
+    });
+    let graph = graph.unwrap();
+    report(&graph, &[[2i64, 0, 3].into(), HostTensor::scalar(4f32)]);
+    let function = Function::compile(&graph, &Cpu::default()).unwrap();
+    let error = function.call_host(&[[2i64, -1, 3].into(), HostTensor::scalar(4f32)]).unwrap_err();
+    assert!(error.to_string().contains("-1"), "{error}");
+}
+
 /// Checkpointing divides a sequence into segments. Their number follows from the size of the sequence.
 #[test]
 fn a_gradient_that_recomputes_segments_is_compiled_as_a_whole() {
     let graph = Graph::build("segments", |g| {
         let (xs, w) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"));
         let options = ScanOptions::new().policy(CheckpointPolicy::Segments(3));
-        scan_with(options, w.zeros_like(), xs, |sum, x| ((sum * w + x).tanh(), ())).0
+        scan_with(options, w.zeros_like(), xs, |sum, x| ((sum * w + x).abs(), ())).0
     });
     let gradient = graph.unwrap().grad("w", GradOptions::new()).unwrap();
+    // All results are exact, whatever the order of the sums.
+    let xs = [0.5f32, -1.0, 0.25, 3.0, -2.0, 1.5, 0.75];
     for steps in [7, 6, 2] {
-        let compiled = report(&gradient, &[numbers(&[steps]), HostTensor::scalar(0.5f32)]);
+        let compiled = report(
+            &gradient,
+            &[HostTensor::from_vec(xs[..steps].to_vec(), &[steps]).unwrap(), HostTensor::scalar(0.5f32)],
+        );
         assert!(compiled.declined.is_none(), "{compiled}");
         assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
     }

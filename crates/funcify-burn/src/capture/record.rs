@@ -378,7 +378,7 @@ fn foreign_result_error(at: &Place, index: usize, found: String) -> Error {
 }
 
 /// Parts of the messages with which Burn panics if the operands of an op are on different devices.
-const DEVICE_MISMATCHES: [&str; 2] = ["not on the same device", "on different backends"];
+const DEVICE_MISMATCHES: [&str; 3] = ["not on the same device", "is on the wrong backend", "on different backends"];
 
 fn panic_error(at: &Place, panic: &Panic) -> Error {
     let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));

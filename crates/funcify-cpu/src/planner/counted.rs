@@ -39,7 +39,7 @@ fn converted(graph: &Graph, ranges: &Ranges) -> Option<Graph> {
     let mut copy = GraphCopy::with_inputs_of(graph);
     for node in graph.nodes() {
         match &node.op {
-            Op::Scan(scan) if is_counted(scan) && is_at_least_zero(ranges.of(graph, node.inputs[0])) => {
+            Op::Scan(scan) if is_counted(scan) && is_at_least_zero(graph, node.inputs[0], ranges) => {
                 let body = converted(&scan.body, ranges)?;
                 push_while(&mut copy, graph, node, &body)?;
             }
@@ -53,12 +53,26 @@ fn converted(graph: &Graph, ranges: &Ranges) -> Option<Graph> {
     copy.finish()
 }
 
-fn is_at_least_zero(number: Possible) -> bool {
-    match number {
+/// Returns `true` if an integer is known to be 0 or more: by its range, or because it is the difference `max(x, y) - y`,
+/// with which `fori_loop` computes its number of steps.
+fn is_at_least_zero(graph: &Graph, number: ValueId, ranges: &Ranges) -> bool {
+    let is_difference = || {
+        let Some((Op::Binary(Binary::Sub), [greater, lower])) = binary(graph, number) else { return false };
+        let Some((Op::Binary(Binary::Max), operands)) = binary(graph, greater) else { return false };
+        operands.contains(&lower)
+    };
+    match ranges.of(graph, number) {
         Possible::Nothing => true,
-        Possible::Within(low, _) => low >= 0,
+        Possible::Within(low, _) => low >= 0 || is_difference(),
+        // The difference may overflow.
         Possible::Anything => false,
     }
+}
+
+/// Returns the op that computes a value, and its operands, if there are two.
+fn binary(graph: &Graph, value: ValueId) -> Option<(&Op, [ValueId; 2])> {
+    let node = graph.node_of(value)?;
+    Some((&node.op, node.inputs[..].try_into().ok()?))
 }
 
 /// Adds a while loop that runs `body`, the body of the scan `node`, as often as the scan does. Its first carry counts

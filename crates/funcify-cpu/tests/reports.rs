@@ -107,7 +107,7 @@ fn a_loop_over_a_triangle_is_compiled() {
         let (xs, start) = (g.input("xs", "f32[T]"), g.input("start", "f32[]"));
         fori_loop(0, size(xs.dim(0), DType::I64), (start, start.zeros_like()), |row, (sum, last)| {
             let inner = |column: Value, last: Value| (last * 0.5 + xs.dynamic_index(0, column)).abs() + start;
-            let last = fori_loop(row, row + row, last, |column, last| inner(column, last));
+            let last = fori_loop(row, row + row, last, inner);
             (sum + last, last)
         })
     });
@@ -153,7 +153,7 @@ fn a_gradient_that_recomputes_segments_is_compiled_as_a_whole() {
     for steps in [7, 6, 2] {
         let compiled = report(
             &gradient,
-            &[HostTensor::from_vec(xs[..steps].to_vec(), &[steps]).unwrap(), HostTensor::scalar(0.5f32)],
+            &[HostTensor::from_vec(xs[..steps].to_vec(), [steps]).unwrap(), HostTensor::scalar(0.5f32)],
         );
         assert!(compiled.declined.is_none(), "{compiled}");
         assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");

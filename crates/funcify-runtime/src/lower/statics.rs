@@ -8,10 +8,9 @@
 //! but runs natively.
 
 use funcify_core::HostTensor;
-use funcify_core::ops::EvalContext;
 
 use super::*;
-use crate::prepare::sizes::is_foldable;
+use crate::prepare::sizes::{evaluate_number, is_foldable};
 
 /// A number that is the same in every run of the program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -53,18 +52,16 @@ impl<B: Backend> Lowering<'_, B> {
     /// Evaluates a kernel at compile time if its result is an integer or boolean scalar and its operands are static.
     /// Otherwise returns `None`.
     pub(crate) fn static_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<StaticNumber> {
-        if !is_foldable(&kernel.op) || !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
+        if !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
             return None;
         }
         let numbers: Vec<&StaticNumber> =
             operands.iter().map(|operand| self.statics.get(operand)).collect::<Option<_>>()?;
         let tensor = |(of, ty): (&&StaticNumber, &TensorType)| HostTensor::scalar(of.number).cast(ty.dtype);
         let inputs: Vec<HostTensor> = numbers.iter().zip(&kernel.inputs).map(tensor).collect();
-        let mut sizes = self.sizes.clone();
-        let mut context = EvalContext { at: kernel.at.clone(), sizes: &mut sizes };
-        let results = kernel.op.eval(&mut context, &inputs, &kernel.outputs).ok()?;
+        let result = evaluate_number(&kernel.op, kernel.at.clone(), &inputs, &kernel.outputs, &self.sizes)?;
         let inputs = numbers.iter().flat_map(|number| &number.inputs).copied().collect();
-        Some(StaticNumber { number: results.first()?.get(0).as_i64(), inputs })
+        Some(StaticNumber { number: result.get(0).as_i64(), inputs })
     }
 
     /// Returns `true` if bounds are tracked. Only forced unrolling needs them.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use funcify_core::error::Place;
 use funcify_core::graph::{Graph, GraphCopy, Node, ValueId};
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Creation, Elementwise, EvalContext, Op, OpClass, OpRules};
@@ -91,13 +92,8 @@ impl Resolver {
         if let Op::Constant(constant) = &node.op {
             return Some((*constant.value).clone());
         }
-        if !is_foldable(&node.op) {
-            return None;
-        }
         let inputs = node.inputs.iter().map(|input| numbers.get(input).cloned()).collect::<Option<Vec<_>>>()?;
-        let mut sizes = self.sizes.clone();
-        let mut context = EvalContext { at: node.place(), sizes: &mut sizes };
-        node.op.eval(&mut context, &inputs, &graph.types(&node.outputs)).ok()?.into_iter().next()
+        evaluate_number(&node.op, node.place(), &inputs, &graph.types(&node.outputs), &self.sizes)
     }
 
     /// Records the size that a node binds to its first operand, which is `number` if it is known. Returns `false` if the
@@ -124,6 +120,22 @@ impl Resolver {
 /// Returns `true` if a tensor of this type is an integer or boolean scalar.
 pub(crate) fn is_number(ty: &TensorType) -> bool {
     ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool)
+}
+
+/// Evaluates an op on integers and booleans if it is constant-folded. Returns `None` for all other ops, and if the
+/// evaluation fails.
+pub(crate) fn evaluate_number(
+    op: &Op,
+    at: Place,
+    inputs: &[HostTensor],
+    outputs: &[TensorType],
+    sizes: &Sizes,
+) -> Option<HostTensor> {
+    if !is_foldable(op) {
+        return None;
+    }
+    let mut sizes = sizes.clone();
+    op.eval(&mut EvalContext { at, sizes: &mut sizes }, inputs, outputs).ok()?.into_iter().next()
 }
 
 /// Returns `true` if an op on integers and booleans is constant-folded when its operands are static.

@@ -180,7 +180,7 @@ fn captured_weights() {
         let result = Scan::new().length(2).run((), zero(), (), |(), h, ()| (body(h), ()));
         let error = result.unwrap_err().to_string();
         assert!(
-            error.contains("pass it as the first argument") && error.contains("tests/reading.rs"),
+            error.contains("as the first argument") && error.contains("tests/reading.rs"),
             "{number}: {error}"
         );
     }

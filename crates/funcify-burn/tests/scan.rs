@@ -339,15 +339,16 @@ fn what_cannot_be_recorded_is_an_error_that_says_why() {
         error.to_string()
     };
     let error = text(scan((), h(), xs(), |(), h, x| (h + x + Tensor::random([2], Distribution::Default, &device), ())));
-    assert!(error.contains("panicked"), "{error}");
+    assert!(error.contains("two devices") && error.contains("`&x.device()`"), "{error}");
     let error = text(scan((), h(), xs(), |(), h, x| {
         let noise = Tensor::random([2], Distribution::Default, &x.device());
         (h + x + noise, ())
     }));
     assert!(error.contains("`Random`") && error.contains("drawn once"), "{error}");
     let error = text(scan((), h(), xs(), |(), h, x| {
+        let ones = Tensor::ones([2], &x.device());
         let (sorted, _) = (h + x).topk_with_indices(1, 0);
-        (Tensor::cat(vec![sorted.clone(), sorted], 0).cross(Tensor::ones([2], &device), 0), ())
+        (Tensor::cat(vec![sorted.clone(), sorted], 0).cross(ones, 0), ())
     }));
     assert!(error.contains("panicked"), "{error}");
 }

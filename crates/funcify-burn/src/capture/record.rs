@@ -409,10 +409,10 @@ fn panic_error(at: &Place, panic: &Panic) -> Error {
     }
     if DEVICE_MISMATCHES.iter().any(|text| panic.text.contains(text)) {
         return of(
-            "a closure that uses a tensor, or a module, which it captured from its surroundings",
-            "it is recorded on a separate device, but uses a tensor of another device",
-            "pass it as the first argument (`scan(&module, ..)`, `scan((weight, &module), ..)`), and use the closure's \
-             first parameter",
+            "a closure that uses a tensor, or a module, of its surroundings' device",
+            "it is recorded on a separate device, and Burn rejects ops on two devices",
+            "pass what the closure captures as the first argument (`scan(&module, ..)`, `scan((weight, &module), ..)`), \
+             and use the closure's first parameter; create tensors on the device of a parameter (`&x.device()`)",
         );
     }
     if panic.text.contains("not implemented") || panic.text.contains("not yet implemented") {

@@ -2,48 +2,91 @@
 
 use smallvec::SmallVec;
 
-use crate::ir::{Body, Op, Type};
+use crate::ir::{Body, IntBinary, Node, Op, Type, Value};
+use crate::pairs::{Second, can_merge};
 
 /// A body whose values are assigned to tiles. A tile is reused once its value is no longer needed.
 #[derive(Clone, Debug)]
 pub struct Code {
     pub(crate) steps: Vec<Step>,
-    /// The constants, each with its tile. They are written to their tiles once per run, before the first block.
-    pub(crate) constants: Vec<(usize, Op, Type)>,
-    /// The streams that are loaded, each with the tile that receives its lanes if they are not adjacent in memory.
-    pub(crate) loads: Vec<(usize, usize)>,
+    /// The constants. They are written to their tiles once per run, before the first block.
+    pub(crate) constants: Vec<Constant>,
+    /// The streams that are loaded.
+    pub(crate) loads: Vec<Load>,
     /// The values that are stored, each with the stream that receives it.
     pub(crate) stores: Vec<(Source, usize)>,
     /// The number of tiles.
     pub(crate) tiles: usize,
 }
 
-/// An op on tiles.
+#[derive(Clone, Debug)]
+pub(crate) struct Constant {
+    pub(crate) tile: usize,
+    pub(crate) op: Op,
+    pub(crate) ty: Type,
+    /// `true` if the tile has the constant in all lanes, and `false` if it has a single element.
+    pub(crate) is_whole: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) stream: usize,
+    /// The tile that receives the stream's lanes if they are not adjacent in memory.
+    pub(crate) tile: usize,
+    /// `true` if a stream with a single element is loaded to all lanes of the tile.
+    pub(crate) is_whole: bool,
+}
+
+/// An op on tiles, or two ops.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) op: Op,
-    /// The type of the result, and the type of the last operand.
+    /// The type of the result, and the type of the (first) op's last operand.
     pub(crate) types: [Type; 2],
     pub(crate) to: usize,
-    pub(crate) from: SmallVec<[Source; 3]>,
+    /// The operands of the op, followed by the other operands of the second op.
+    pub(crate) from: SmallVec<[Source; 4]>,
+    pub(crate) second: Option<Second>,
 }
 
 /// The location of an operand of a step, or of a stored value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     Tile(usize),
+    /// A constant: its index in [`Code::constants`].
+    Constant(usize),
     /// A stream that is loaded: its index in [`Code::loads`].
     Loaded(usize),
 }
 
 impl Code {
-    pub(crate) fn new(body: &Body) -> Self {
+    /// Assigns the values of a body to tiles. `is_one` returns `true` if all lanes of a stream use the same element.
+    pub(crate) fn new(body: &Body, is_one: impl Fn(usize) -> bool) -> Self {
         let nodes = body.nodes();
-        let mut last_use = vec![0; nodes.len()];
-        for (index, node) in nodes.iter().enumerate() {
-            node.from.iter().for_each(|value| last_use[*value] = index);
+        let is_one = |value: Value| match nodes[value].op {
+            Op::Number(_) | Op::Integer(_) => true,
+            Op::Load(stream) => is_one(stream),
+            _ => false,
+        };
+        let merged = merge(body, is_one);
+        let operands = |index: usize| -> SmallVec<[Value; 4]> {
+            match merged.first_of[index] {
+                None => nodes[index].from.iter().copied().collect(),
+                Some((first, at)) => {
+                    let others = nodes[index].from.iter().enumerate().filter(|(operand, _)| *operand != at);
+                    nodes[first].from.iter().copied().chain(others.map(|(_, value)| *value)).collect()
+                }
+            }
+        };
+        let (mut last_use, mut is_whole) = (vec![0; nodes.len()], vec![false; nodes.len()]);
+        for (index, node) in nodes.iter().enumerate().filter(|(index, _)| !merged.is_first[*index]) {
+            operands(index).iter().for_each(|value| last_use[*value] = index);
+            needs_all_lanes(node).for_each(|operand| is_whole[node.from[operand]] = true);
         }
-        body.stores().iter().for_each(|(value, _)| last_use[*value] = nodes.len());
+        for (value, _) in body.stores() {
+            last_use[*value] = nodes.len();
+            is_whole[*value] = true;
+        }
         let mut code =
             Code { steps: Vec::new(), constants: Vec::new(), loads: Vec::new(), stores: Vec::new(), tiles: 0 };
         let mut free: Vec<usize> = Vec::new();
@@ -55,26 +98,38 @@ impl Code {
                     code.tiles - 1
                 })
             };
+            let is_whole = is_whole[index];
+            if merged.is_first[index] {
+                // Nothing reads this place: the step of the second op has the operands of both ops.
+                places.push(Source::Tile(usize::MAX));
+                continue;
+            }
             places.push(match node.op {
                 Op::Number(_) | Op::Integer(_) => {
                     let tile = own_tile(&mut Vec::new());
-                    code.constants.push((tile, node.op, node.ty));
-                    Source::Tile(tile)
+                    code.constants.push(Constant { tile, op: node.op, ty: node.ty, is_whole });
+                    Source::Constant(code.constants.len() - 1)
                 }
                 Op::Load(stream) => {
                     let tile = own_tile(&mut Vec::new());
-                    code.loads.push((stream, tile));
+                    code.loads.push(Load { stream, tile, is_whole });
                     Source::Loaded(code.loads.len() - 1)
                 }
                 op => {
                     let to = own_tile(&mut free);
-                    let from: SmallVec<[Source; 3]> = node.from.iter().map(|value| places[*value]).collect();
-                    let of_last = node.from.last().map_or(node.ty, |value| nodes[*value].ty);
-                    code.steps.push(Step { op, types: [node.ty, of_last], to, from });
+                    let from = operands(index).iter().map(|value| places[*value]).collect();
+                    let first = merged.first_of[index];
+                    let (first, second) = match first {
+                        None => (node, None),
+                        Some((first, at)) => (&nodes[first], Some(Second { op, at })),
+                    };
+                    let of = first.from.last().map_or(node.ty, |value| nodes[*value].ty);
+                    code.steps.push(Step { op: first.op, types: [node.ty, of], to, from, second });
                     Source::Tile(to)
                 }
             });
-            let mut ended: SmallVec<[usize; 4]> = node.from.iter().copied().filter(|v| last_use[*v] == index).collect();
+            let mut ended: SmallVec<[usize; 4]> = operands(index);
+            ended.retain(|value| last_use[*value] == index);
             // The tile of a value that nothing reads is free immediately.
             if last_use[index] == 0 {
                 ended.push(index);
@@ -82,14 +137,58 @@ impl Code {
             ended.sort_unstable();
             ended.dedup();
             for value in ended {
-                if let (Source::Tile(tile), false) =
-                    (places[value], matches!(nodes[value].op, Op::Number(_) | Op::Integer(_)))
-                {
+                if let Source::Tile(tile) = places[value] {
                     free.push(tile);
                 }
             }
         }
         code.stores = body.stores().iter().map(|(value, stream)| (places[*value], *stream)).collect();
         code
+    }
+}
+
+/// The pairs of ops that single steps compute.
+struct Merged {
+    /// `true` for each op that a later op's step computes, too.
+    is_first: Vec<bool>,
+    /// For each op, the op that its step computes first, and the number of the operand that is its result.
+    first_of: Vec<Option<(Value, usize)>>,
+}
+
+/// Chooses pairs of ops to merge. The first op's result must have no other use.
+fn merge(body: &Body, is_one: impl Fn(Value) -> bool) -> Merged {
+    let nodes = body.nodes();
+    let mut uses = vec![0; nodes.len()];
+    nodes.iter().flat_map(|node| &node.from).for_each(|value| uses[*value] += 1);
+    body.stores().iter().for_each(|(value, _)| uses[*value] += 1);
+    let mut merged = Merged { is_first: vec![false; nodes.len()], first_of: vec![None; nodes.len()] };
+    for (index, node) in nodes.iter().enumerate() {
+        for (at, value) in node.from.iter().enumerate() {
+            let first = &nodes[*value];
+            if uses[*value] > 1 || merged.first_of[*value].is_some() {
+                continue;
+            }
+            let others = node.from.iter().enumerate().filter(|(operand, _)| *operand != at).map(|(_, value)| value);
+            let operands = first.from.iter().chain(others).enumerate();
+            let ones: SmallVec<[usize; 4]> = operands.filter(|(_, value)| is_one(**value)).map(|(at, _)| at).collect();
+            let compared = first.from.last().map_or(first.ty, |value| nodes[*value].ty);
+            // A step whose operands are all single elements computes a single lane.
+            let has_lanes = ones.len() < first.from.len() + node.from.len() - 1;
+            if has_lanes && can_merge(first, compared, node, at, &ones) {
+                merged.is_first[*value] = true;
+                merged.first_of[index] = Some((*value, at));
+                break;
+            }
+        }
+    }
+    merged
+}
+
+/// Returns the numbers of the operands that the kernel of an op reads in all lanes, even if they have a single element.
+fn needs_all_lanes(node: &Node) -> std::ops::Range<usize> {
+    match node.op {
+        Op::Int(IntBinary::Div | IntBinary::Rem | IntBinary::Pow) => 0..2,
+        Op::Select => 0..1,
+        _ => 0..0,
     }
 }

@@ -137,7 +137,8 @@ impl Fused {
             }
         }
         let padding = Padding::find(sizes, &streams);
-        Fused { code: Code::new(&body), sizes: sizes.into(), streams, types, padding, body }
+        let is_one = |stream: usize| streams[stream].order == Order::Splat;
+        Fused { code: Code::new(&body, is_one), sizes: sizes.into(), streams, types, padding, body }
     }
 
     /// Returns the body restricted to the indices `start..end` of the outermost axis. Also returns, for each stream,

@@ -48,6 +48,8 @@ mod ir;
 #[doc(hidden)]
 pub mod kernels;
 pub mod machine;
+mod pair_kernels;
+mod pairs;
 mod single;
 mod tiles;
 mod typed;

@@ -6,12 +6,13 @@ use pulp::Simd;
 use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use crate::block::Block;
-use crate::code::{Source, Step};
+use crate::code::{Constant, Load, Source, Step};
 use crate::fused::{Fused, Order, Streams};
 use crate::integer::Element;
 use crate::ir::Op;
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
+use crate::pair_kernels::run_pair;
 use crate::single;
 use crate::typed;
 
@@ -130,17 +131,20 @@ impl Tiles {
         let block = TILE_BYTES / element;
         let width = lanes.min(block);
         let mut slots = Slots::new(&mut self.memory, code.tiles, width * element);
-        for (tile, op, ty) in &code.constants {
-            typed::fill::<T>(*op, *ty, &mut slots.tile_mut(*tile)[..width * ty.size(size_of::<T>())]);
+        for Constant { tile, op, ty, is_whole } in &code.constants {
+            let lanes = if *is_whole { width } else { 1 };
+            typed::fill::<T>(*op, *ty, &mut slots.tile_mut(*tile)[..lanes * ty.size(size_of::<T>())]);
         }
         let size = |stream: usize| paths[stream].ty.size(size_of::<T>());
         for start in (0..lanes).step_by(block) {
             let count = (lanes - start).min(block);
-            for (stream, tile) in &code.loads {
+            for Load { stream, tile, is_whole } in &code.loads {
                 let path = &paths[*stream];
                 let is_loaded = match path.order {
                     _ if is_in_place(*stream) => false,
                     Order::Dense => false,
+                    // Steps read the element where it is.
+                    Order::Splat if !is_whole => false,
                     // The elements of the stream are the same in every block, so they are loaded only for the first
                     // block.
                     Order::Splat | Order::Strided if block.is_multiple_of(path.period) => start == 0,
@@ -163,7 +167,7 @@ impl Tiles {
             // its stream.
             for (source, _) in &code.stores {
                 if let Source::Loaded(load) = source {
-                    let (from, tile) = code.loads[*load];
+                    let Load { stream: from, tile, .. } = code.loads[*load];
                     if is_in_place(from) {
                         let to = &mut slots.tile_mut(tile)[..count * size(from)];
                         to.copy_from_slice(&streams.read(from)[start * size(from)..][..count * size(from)]);
@@ -175,7 +179,8 @@ impl Tiles {
                 let len = count * size(*stream);
                 let tile = match source {
                     Source::Tile(tile) => *tile,
-                    Source::Loaded(load) => code.loads[*load].1,
+                    Source::Constant(constant) => code.constants[*constant].tile,
+                    Source::Loaded(load) => code.loads[*load].tile,
                 };
                 let from = &slots.tile(tile)[..len];
                 if let Some(padding) = &fused.padding {
@@ -203,29 +208,42 @@ fn run_step<T: MathTable + Item, S: Simd>(
 ) {
     let Fused { code, streams: paths, .. } = fused;
     let (to, others) = slots.split(step.to);
-    // Create the empty slices from `u64` slices, because even an empty slice must be aligned.
-    let mut from: [&[u8]; 3] = [cast_slice::<u64, u8>(&[]); 3];
-    for (from, source) in from.iter_mut().zip(&step.from) {
-        *from = match source {
-            Source::Tile(tile) => others.tile(*tile),
-            Source::Loaded(load) => match code.loads[*load] {
-                (stream, _) if fused.is_in_place(stream) => {
-                    &streams.read(stream)[start * paths[stream].ty.size(size_of::<T>())..]
-                }
-                (_, tile) => others.tile(tile),
-            },
-        };
-    }
-    let [ty, of] = step.types;
-    let float = size_of::<T>();
-    let mut sizes = [of.size(float); 3];
+    let ([ty, of], float) = (step.types, size_of::<T>());
+    let mut sizes = [of.size(float); 4];
     if step.op == Op::Select {
         sizes[0] = 1;
     }
-    for (from, size) in from.iter_mut().zip(sizes) {
-        *from = &from[..(count * size).min(from.len())];
+    // Create the empty slices from `u64` slices, because even an empty slice must be aligned.
+    let mut from: [&[u8]; 4] = [cast_slice::<u64, u8>(&[]); 4];
+    let mut are_single = true;
+    for ((from, source), size) in from.iter_mut().zip(&step.from).zip(sizes) {
+        let (bytes, is_single) = match source {
+            Source::Tile(tile) => (others.tile(*tile), false),
+            Source::Constant(constant) => {
+                let Constant { tile, is_whole, .. } = code.constants[*constant];
+                (others.tile(tile), !is_whole)
+            }
+            Source::Loaded(load) => {
+                let Load { stream, tile, is_whole } = code.loads[*load];
+                match paths[stream].order {
+                    Order::Splat if !is_whole => (&streams.read(stream)[paths[stream].first * size..], true),
+                    _ if fused.is_in_place(stream) => (&streams.read(stream)[start * size..], false),
+                    _ => (others.tile(tile), false),
+                }
+            }
+        };
+        are_single &= is_single;
+        *from = &bytes[..if is_single { size } else { count * size }];
     }
-    typed::run::<T, S>(simd, step.op, step.types, &mut to[..count * ty.size(float)], &from);
+    let lanes = if are_single { 1 } else { count };
+    let result = &mut to[..lanes * ty.size(float)];
+    match step.second {
+        Some(second) => run_pair::<T, S>(simd, step.op, second, step.types, result, &from),
+        None => typed::run::<T, S>(simd, step.op, step.types, result, &from),
+    }
+    if lanes < count {
+        typed::spread(&mut to[..count * ty.size(float)], ty.size(float));
+    }
 }
 
 /// The float type of a program: `f32` or `f64`.

@@ -1,6 +1,6 @@
 //! Runs ops on tiles of any element type.
 
-use pulp::bytemuck::{cast_slice, cast_slice_mut};
+use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::{NullaryFnOnce, Simd};
 
 use crate::integer::{self, Element, Integer};
@@ -12,9 +12,11 @@ use crate::kernels::table::Elementwise;
 
 /// A loop that applies a function to each element of one slice.
 struct Each1<'a, A, B, F>(&'a mut [B], &'a [A], F);
-/// A loop that applies a function to each pair of elements of two slices.
+/// A loop that applies a function to each pair of elements of two slices. If a slice has a single element, pairs it with
+/// each element of the other.
 struct Each2<'a, A, B, F>(&'a mut [B], [&'a [A]; 2], F);
-/// A loop that selects between the elements of two slices by a mask.
+/// A loop that selects between the elements of two slices by a mask. If a slice has a single element, selects this
+/// element in all lanes.
 struct Choose<'a, A>(&'a mut [A], &'a [u8], [&'a [A]; 2]);
 /// A loop that converts the elements of a slice of floats to integers.
 struct Truncate<'a, E, I>(&'a mut [I], &'a [E]);
@@ -41,8 +43,14 @@ impl<A: Copy, B, F: Fn(A, A) -> B> NullaryFnOnce for Each2<'_, A, B, F> {
     #[inline(always)]
     fn call(self) {
         let Each2(to, [x, y], function) = self;
-        for ((to, x), y) in to.iter_mut().zip(x).zip(y) {
-            *to = function(*x, *y);
+        match (x, y) {
+            ([x], y) => to.iter_mut().zip(y).for_each(|(to, y)| *to = function(*x, *y)),
+            (x, [y]) => to.iter_mut().zip(x).for_each(|(to, x)| *to = function(*x, *y)),
+            (x, y) => {
+                for ((to, x), y) in to.iter_mut().zip(x).zip(y) {
+                    *to = function(*x, *y);
+                }
+            }
         }
     }
 }
@@ -53,14 +61,27 @@ impl<I: Integer> NullaryFnOnce for Choose<'_, I> {
     #[inline(always)]
     fn call(self) {
         let Choose(to, holds, [yes, no]) = self;
-        for (((to, holds), yes), no) in to.iter_mut().zip(holds).zip(yes).zip(no) {
-            // An `if` would load only one of the two elements, so the loop would not compile to vector code.
-            let mask = I::of(-i64::from(*holds != 0));
-            let [yes, no] = [(*yes, mask), (*no, I::unary(IntUnary::Not, mask))]
-                .map(|(x, mask)| I::binary(IntBinary::And, x, mask));
-            *to = I::binary(IntBinary::Or, yes, no);
+        let lanes = to.iter_mut().zip(holds);
+        match (yes, no) {
+            ([yes], [no]) => lanes.for_each(|(to, holds)| *to = chosen(*holds != 0, *yes, *no)),
+            ([yes], no) => lanes.zip(no).for_each(|((to, holds), no)| *to = chosen(*holds != 0, *yes, *no)),
+            (yes, [no]) => lanes.zip(yes).for_each(|((to, holds), yes)| *to = chosen(*holds != 0, *yes, *no)),
+            (yes, no) => {
+                for (((to, holds), yes), no) in lanes.zip(yes).zip(no) {
+                    *to = chosen(*holds != 0, *yes, *no);
+                }
+            }
         }
     }
+}
+
+/// Returns `yes` if `holds` is true, and `no` otherwise. An `if` would load only one of the two elements, so a loop over
+/// it would not compile to vector code.
+#[inline(always)]
+pub(crate) fn chosen<I: Integer>(holds: bool, yes: I, no: I) -> I {
+    let mask = I::of(-i64::from(holds));
+    let no_mask = I::unary(IntUnary::Not, mask);
+    I::binary(IntBinary::Or, I::binary(IntBinary::And, yes, mask), I::binary(IntBinary::And, no, no_mask))
 }
 
 impl<E: Element, I: Integer> NullaryFnOnce for Truncate<'_, E, I> {
@@ -112,13 +133,14 @@ impl<I: Integer> NullaryFnOnce for Powers<'_, I> {
     }
 }
 
-/// Runs an op on tiles. `ty` is the type of the result, and `of` is the type of the last operand.
+/// Runs an op on tiles. `ty` is the type of the result, and `of` is the type of the last operand. `from` holds all lanes
+/// of each operand, or a single element. At least one operand has all lanes.
 pub(crate) fn run<T: MathTable + Element, S: Simd>(
     simd: S,
     op: Op,
     [ty, of]: [Type; 2],
     to: &mut [u8],
-    from: &[&[u8]; 3],
+    from: &[&[u8]; 4],
 ) {
     match op {
         Op::Unary(op) => float_op::<1, T, S>(simd, op, to, from),
@@ -174,13 +196,34 @@ pub(crate) fn fill<T: MathTable>(op: Op, ty: Type, to: &mut [u8]) {
     }
 }
 
-fn float_op<const N: usize, T: MathTable, S: Simd>(simd: S, op: impl Elementwise<N>, to: &mut [u8], from: &[&[u8]; 3]) {
+fn float_op<const N: usize, T: MathTable, S: Simd>(simd: S, op: impl Elementwise<N>, to: &mut [u8], from: &[&[u8]; 4]) {
     let data: &mut [T] = cast_slice_mut(to);
     let lanes = data.len();
     let mut target = Target { data, rows: 1, lanes, stride: lanes };
-    let source =
-        |index: usize| Source::Lanes { data: if index < N { cast_slice(from[index]) } else { &[] }, stride: lanes };
+    let source = |index: usize| float_source(if index < N { from[index] } else { from[0] }, lanes);
     op.run(simd, &mut target, &[source(0), source(1), source(2)]);
+}
+
+/// Returns an operand of a kernel on floats: all lanes, or a single element.
+pub(crate) fn float_source<T: Pod>(bytes: &[u8], lanes: usize) -> Source<'_, T> {
+    let data: &[T] = cast_slice(bytes);
+    match data.len() {
+        1 if lanes > 1 => Source::Element { data, stride: 0 },
+        _ => Source::Lanes { data, stride: lanes },
+    }
+}
+
+/// Copies the first element of a tile to all lanes.
+pub(crate) fn spread(to: &mut [u8], size: usize) {
+    fn fill<E: Pod>(to: &mut [u8]) {
+        let to: &mut [E] = cast_slice_mut(to);
+        to.fill(to[0]);
+    }
+    match size {
+        8 => fill::<u64>(to),
+        4 => fill::<u32>(to),
+        _ => fill::<u8>(to),
+    }
 }
 
 macro_rules! each_op {
@@ -201,7 +244,7 @@ fn one_integer<I: Integer, S: Simd>(simd: S, op: IntUnary, to: &mut [u8], x: &[u
     });
 }
 
-fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, y, _]: &[&[u8]; 3]) {
+fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, y, ..]: &[&[u8]; 4]) {
     let (to, from): (&mut [I], [&[I]; 2]) = (cast_slice_mut(to), [x, y].map(|x| cast_slice(x)));
     match op {
         // `Divide` uses `trunc`, for which the scalar instruction set has no instruction.
@@ -221,7 +264,7 @@ fn two_integers<I: Integer, S: Simd>(simd: S, op: IntBinary, to: &mut [u8], [x, 
     );
 }
 
-fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, _]: &[&[u8]; 3]) {
+fn compare<E: Element, S: Simd>(simd: S, op: Compare, to: &mut [u8], [x, y, ..]: &[&[u8]; 4]) {
     let from: [&[E]; 2] = [x, y].map(|x| cast_slice(x));
     match op {
         Compare::Equal => simd.vectorize(Each2(to, from, |x, y| u8::from(x == y))),

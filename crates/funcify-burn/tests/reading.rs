@@ -179,10 +179,7 @@ fn captured_weights() {
     for (number, body) in bodies.into_iter().enumerate() {
         let result = Scan::new().length(2).run((), zero(), (), |(), h, ()| (body(h), ()));
         let error = result.unwrap_err().to_string();
-        assert!(
-            error.contains("as the first argument") && error.contains("tests/reading.rs"),
-            "{number}: {error}"
-        );
+        assert!(error.contains("as the first argument") && error.contains("tests/reading.rs"), "{number}: {error}");
     }
 }
 

@@ -27,6 +27,7 @@ transformations! {
     FreeState "result over a state that is free",
     Placed "result written where it belongs",
     CarryInTrace "carry read from its trace",
+    Swapped "carry in two registers",
     RowsAtHand "rows of a buffer at hand",
     JoinedRows "rows of several tensors, not joined",
     Joined "trace written where it is joined",

@@ -3,8 +3,8 @@
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{
-    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, ScanOptions, Value, evaluate, fori_loop, scan,
-    scan_until_with, scan_with, size, switch, while_loop,
+    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, ScanOptions, Value, bind_size, evaluate,
+    fori_loop, map, scan, scan_until_with, scan_with, size, switch, while_loop,
 };
 use funcify_conformance::all_cases;
 use funcify_conformance::support::{OpProgram, Support, determine_support, op_programs};
@@ -137,6 +137,72 @@ fn a_negative_number_of_inner_steps_is_an_error() {
     let function = Function::compile(&graph, &Cpu::default()).unwrap();
     let error = function.call_host(&[[2i64, -1, 3].into(), HostTensor::scalar(4f32)]).unwrap_err();
     assert!(error.to_string().contains("-1"), "{error}");
+}
+
+/// Each step of the outer loop saves as many rows as its inner loop runs steps, in ascending or descending order.
+#[test]
+fn traces_of_different_lengths_are_compiled() {
+    for reverse in [false, true] {
+        let graph = Graph::build("traces", |g| {
+            let (counts, start) = (g.input("counts", "i64[T]"), g.input("start", "f32[]"));
+            scan(start, counts, |sum, count| {
+                let mut inner = Recurrence::new();
+                let state = inner.sit_sot(sum);
+                if reverse {
+                    inner.backwards();
+                }
+                let done = inner.steps_value(count).run(|step| {
+                    let next = step.read(&state)[0] * 0.5 + 1.0;
+                    step.write(&state, next);
+                });
+                let rows = done.trace_with_init(&state);
+                (rows.max(0).minimum(3.0) + rows.index(0, 0) * 0.125, size(rows.dim(0), DType::I64))
+            })
+        });
+        let graph = graph.unwrap_or_else(|error| panic!("{error}"));
+        let start = HostTensor::scalar(4f32);
+        let compiled = report(&graph, &[[2i64, 0, 5].into(), start.clone()]);
+        assert_eq!(compiled.loops.len(), 2, "{compiled}");
+        assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
+        // With more rows than the plan has memory for, the loop runs natively.
+        report(&graph, &[[2i64, 300, 1].into(), start.clone()]);
+        let error = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&[[2i64, -1, 3].into(), start]);
+        assert!(error.unwrap_err().to_string().contains("-1"));
+    }
+}
+
+/// The number of rows follows from a loop that counts its steps, so it is the same in each step of the outer loop.
+#[test]
+fn a_length_that_no_operand_changes() {
+    let graph = Graph::build("counted", |g| {
+        let (xs, rows) = (g.input("xs", "f32[T]"), g.input("rows", "f32[3]"));
+        map(xs, |x| {
+            let start = (x, x.zeros_like().cast(DType::I64));
+            let ((x, count), _) = scan(start, rows, |(x, count), row| ((x * row, count + 1), ()));
+            let mut inner = Recurrence::new();
+            let done = inner.steps_value(count).run(|_| x * 0.5);
+            done.ys.sum(0)
+        })
+    });
+    report(&graph.unwrap_or_else(|error| panic!("{error}")), &[numbers(&[4]), numbers(&[3])]);
+}
+
+/// A step reads as many rows as a number says. A number beyond the rows is an error.
+#[test]
+fn slices_of_computed_lengths_are_compiled() {
+    let graph = Graph::build("heads", |g| {
+        let (xs, counts) = (g.input("xs", "f32[T]"), g.input("counts", "i64[B]"));
+        map(counts, |count| xs.slice(0, ..bind_size(count)).sum(0) - xs.slice(0, bind_size(count)..).max(0))
+    });
+    let graph = graph.unwrap_or_else(|error| panic!("{error}"));
+    let xs = numbers(&[100]);
+    let compiled = report(&graph, &[xs.clone(), [2i64, 0, 99].into()]);
+    assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
+    for count in [101, -1] {
+        let inputs = [xs.clone(), [2i64, count, 3].into()];
+        let error = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap_err();
+        assert_eq!(error.kind(), evaluate(&graph, &inputs).unwrap_err().kind(), "{error}");
+    }
 }
 
 /// Checkpointing divides a sequence into segments. Their number follows from the size of the sequence.

@@ -287,7 +287,7 @@ fn check_reaction(dtype: DType, tolerance: f64, rows: usize, cpu: &Cpu) {
             };
             turned(0) + turned(1) - x * 2.0
         };
-        funcify::fori_loop(0, 5, (u, v), |_, (u, v)| {
+        funcify::fori_loop(0, 6, (u, v), |_, (u, v)| {
             let rate = u * v.square();
             (u + around(u) * 0.125 - rate * 0.25, v + around(v) * 0.0625 + rate * 0.25 - v * 0.5)
         })

@@ -7,7 +7,8 @@
 //! - A unary function has one version, which tests at run time whether the operand is the destination. If the operand
 //!   has one element per row, the function is computed once per row.
 //! - A function of several operands has one version for each subset of operands that are the destination. Each version
-//!   distinguishes the kinds of the remaining operands at run time.
+//!   distinguishes the kinds of the remaining operands at run time. A function of three operands also has a version for
+//!   operands that all have one element per lane.
 //!
 //! A function is a type with an inlined method rather than a closure, because closures do not inherit the instruction
 //! set of the enclosing function.
@@ -204,6 +205,14 @@ impl<T: Float, F: Function3<T>> WithSimd for Map3<'_, '_, T, F> {
         }
         let any = lanes_or_element;
         match (a, b, c) {
+            (
+                Source::Lanes { data: a, stride: of_a },
+                Source::Lanes { data: b, stride: of_b },
+                Source::Lanes { data: c, stride: of_c },
+            ) => {
+                let [a, b, c] = [(a, of_a), (b, of_b), (c, of_c)].map(|(data, stride)| LaneRows { data, stride });
+                rows3::<T, S, F, _, _, _>(simd, target, a, b, c);
+            }
             (Source::Same, Source::Same, Source::Same) => {
                 rows3::<T, S, F, _, _, _>(simd, target, SameRows, SameRows, SameRows);
             }

@@ -45,8 +45,9 @@ impl BufferRows {
 
 /// The memory that holds a carry between steps.
 enum Carry {
-    /// A register holds the carry.
-    Register(View),
+    /// A register holds the carry. If the carry has a twin, every second step writes the twin, and the next step reads
+    /// it, so that no step copies the carry.
+    Register { register: View, twin: Option<View> },
     /// Each step reads the row that the previous step wrote to the trace of `buffer` at write offset `offset`. The
     /// first step reads `initial`.
     InTrace { initial: View, buffer: usize, offset: usize },
@@ -81,6 +82,24 @@ struct Steps {
     from: usize,
     /// The number of steps in a strip, if a loop over strips surrounds the steps.
     strip: Option<usize>,
+    /// The number of steps in an iteration of the plan's loop, and the number of the planned step among them.
+    of_iteration: (usize, usize),
+}
+
+impl Steps {
+    /// Returns the steps from step `from` on, with a step in each iteration.
+    fn single(from: usize) -> Self {
+        Steps { from, strip: None, of_iteration: (1, 0) }
+    }
+}
+
+/// The registers from which a step reads a carry, and to which it writes the carry.
+fn registers_of_step<'c>(register: &'c View, twin: Option<&'c View>, steps: Steps) -> [&'c View; 2] {
+    match (twin, steps.of_iteration) {
+        (Some(twin), (2, 0)) => [register, twin],
+        (Some(twin), (2, _)) => [twin, register],
+        _ => [register, register],
+    }
 }
 
 /// Returns `true` if a trace can be stored in the layout of `place`: if each row is contiguous, or if the axis
@@ -148,7 +167,7 @@ impl Planner {
         // initial value instead, so it is planned separately.
         let is_first_apart = planned.carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
-        self.steps(planned, Steps { from: 0, strip: None }, first)?;
+        self.steps(planned, Steps::single(0), first)?;
         let mut from = first;
         for end in ends_of_parts(planned.scan, &planned.operands, steps) {
             if end > from {
@@ -164,7 +183,7 @@ impl Planner {
         let Loop { scan, buffers, .. } = planned;
         let first = stretch.start;
         let Some(strip) = self.strip_of(scan, stretch.len()) else {
-            return self.steps(planned, Steps { from: first, strip: None }, stretch.len());
+            return self.steps_in_pairs(planned, first, stretch.len());
         };
         let of_full = |(buffer, rows): (&Buffer, &BufferRows)| match rows {
             BufferRows::Trace { all, .. } if buffer.start == Start::Full => Some(all.clone()),
@@ -177,7 +196,7 @@ impl Planner {
         for (from, strip, times) in [(first, strip, strips), (from, stretch.end - from, 1)] {
             if strip > 0 {
                 self.open_strips(strip, full.clone())?;
-                self.steps(planned, Steps { from, strip: Some(strip) }, strip)?;
+                self.steps(planned, Steps { strip: Some(strip), ..Steps::single(from) }, strip)?;
                 self.close_strips(times)?;
             }
         }
@@ -193,7 +212,7 @@ impl Planner {
         let ending = Ending { goes_on, count };
         if planned.steps > 0 {
             self.emitter.blocks.open()?;
-            self.step(planned, Steps { from: 0, strip: None }, Some(&ending))?;
+            self.step(planned, Steps::single(0), Some(&ending))?;
             let holds = self.emitter.condition(&ending.goes_on);
             self.emitter.blocks.close_while((Vec::new(), holds), Some(planned.steps));
         }
@@ -208,7 +227,7 @@ impl Planner {
         let mut results = Vec::with_capacity(used.len());
         for (index, carry) in carries.into_iter().enumerate() {
             let view = match carry {
-                Carry::Register(register) => register,
+                Carry::Register { register, .. } => register,
                 Carry::InTrace { initial, .. } if steps == 0 => initial,
                 Carry::InTrace { buffer, offset, .. } => {
                     buffers[buffer].trace()?.at(0, offset + if scan.reverse { 0 } else { steps - 1 })
@@ -240,7 +259,7 @@ impl Planner {
                 1 => {
                     let param = scan.body.inputs()[scan.params().carries.start + index].value;
                     let ty = self.representation(&scan.body, param);
-                    Ok(Carry::Register(self.emitter.initial_share(initial, ty)))
+                    Ok(Carry::Register { register: self.emitter.initial_share(initial, ty), twin: None })
                 }
                 _ => Err(Declined::new("scan", "shares carried by a nested loop")),
             };
@@ -264,9 +283,14 @@ impl Planner {
         }
         let param = scan.body.inputs()[scan.params().carries.start + index].value;
         let (innermost, ty) = (self.innermost(&scan.body, param), self.representation(&scan.body, param));
-        let carry = self.emitter.reserve_as(&initial.shape, self.emitter.blocks.depth(), innermost, ty);
-        self.emitter.copy(&carry, initial)?;
-        Ok(Carry::Register(carry))
+        if ty != Type::Float && scan.body.node_of(next).is_some() {
+            self.integers.insert((scan.body.id(), next));
+        }
+        let depth = self.emitter.blocks.depth();
+        let mut reserve = || self.emitter.reserve_as(&initial.shape, depth, innermost, ty);
+        let (register, twin) = (reserve(), self.swapped.contains(&(scan.body.id(), index)).then(reserve));
+        self.emitter.copy(&register, initial)?;
+        Ok(Carry::Register { register, twin })
     }
 
     /// Reserves memory for the rows of a buffer, and copies the initial rows to it.
@@ -359,6 +383,20 @@ impl Planner {
         Ok(())
     }
 
+    /// Emits a loop over `count` steps from step `from` on. If a carry has a twin, an iteration of the loop has two steps.
+    fn steps_in_pairs(&mut self, planned: &Loop<'_>, from: usize, count: usize) -> Result<()> {
+        if count < 2 || !planned.carries.iter().any(|carry| matches!(carry, Carry::Register { twin: Some(_), .. })) {
+            return self.steps(planned, Steps::single(from), count);
+        }
+        self.emitter.blocks.open()?;
+        for nth in 0..2 {
+            self.step(planned, Steps { of_iteration: (2, nth), ..Steps::single(from) }, None)?;
+        }
+        self.emitter.blocks.close(&self.emitter.plan.regions, count / 2);
+        self.emitter.fired.note(Transformation::Swapped);
+        self.steps(planned, Steps::single(from + count / 2 * 2), count % 2)
+    }
+
     /// Emits a step as the body of the innermost open loop. With `ending`, the step also updates the elements that
     /// control the early exit.
     fn step(&mut self, planned: &Loop<'_>, steps: Steps, ending: Option<&Ending>) -> Result<()> {
@@ -366,11 +404,13 @@ impl Planner {
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
         // The index of the first step in the range, and the increment from one step to the next.
-        let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
+        let ((every, nth), up) = (steps.of_iteration, if scan.reverse { -1 } else { 1 });
+        let from = steps.from + nth;
+        let first = if scan.reverse { planned.steps - 1 - from } else { from };
         // If a loop over strips surrounds the steps, each iteration of that loop moves the row by the number of steps
         // in a strip.
         let row_of = |view: &View, row: usize| {
-            let mut own = view.row(row, level, up);
+            let mut own = view.row(row, level, up * every as isize);
             if let Some(strip) = steps.strip {
                 own.steps[level - 3] += up * strip as isize * view.strides[0];
             }
@@ -405,8 +445,8 @@ impl Planner {
         }
         for carry in carries {
             parameters.push(match carry {
-                Carry::Register(register) => inside(register),
-                Carry::InTrace { initial, .. } if steps.from == 0 => initial.clone(),
+                Carry::Register { register, twin } => inside(registers_of_step(register, twin.as_ref(), steps)[0]),
+                Carry::InTrace { initial, .. } if from == 0 => initial.clone(),
                 Carry::InTrace { buffer, offset, .. } => {
                     row_of(buffers[*buffer].trace()?, (first + offset).wrapping_add_signed(-up))
                 }
@@ -429,10 +469,12 @@ impl Planner {
             }
         }
         for (index, carry) in carries.iter().enumerate() {
-            if let Carry::Register(register) = carry {
-                let param = scan.body.inputs()[scan.params().carries.start + index].value;
-                let next = scan.body.outputs()[results.carries.start + index].value;
-                scope.state(param, next, inside(register));
+            let Carry::Register { register, twin } = carry else { continue };
+            let param = scan.body.inputs()[scan.params().carries.start + index].value;
+            let next = scan.body.outputs()[results.carries.start + index].value;
+            match registers_of_step(register, twin.as_ref(), steps) {
+                [from, to] if from.is_same_view(to) => scope.state(param, next, inside(register)),
+                [_, to] => scope.place(next, inside(to)),
             }
         }
         scope.nodes()?;
@@ -442,11 +484,11 @@ impl Planner {
             let one = self.emitter.number(1.0)?;
             self.emitter.map(Op::Binary(Binary::Add), &inside(count), &[&inside(count), &one])?;
         }
-        self.write(planned, &values, &written)
+        self.write(planned, steps, &values, &written)
     }
 
     /// Writes the results of a step. First copies any value that the writes would overwrite before it is read.
-    fn write(&mut self, planned: &Loop<'_>, values: &[View], written: &[(View, usize)]) -> Result<()> {
+    fn write(&mut self, planned: &Loop<'_>, steps: Steps, values: &[View], written: &[(View, usize)]) -> Result<()> {
         let Loop { scan, buffers, carries, .. } = planned;
         let results = scan.results();
         let level = self.emitter.blocks.depth();
@@ -465,11 +507,15 @@ impl Planner {
         for (row, output) in written.iter().filter(|(row, output)| !values[*output].is_same_view(row)) {
             moves.push((row.clone(), values[*output].clone()));
         }
-        for (carry, output) in carries.iter().zip(results.carries.clone()) {
-            let Carry::Register(carry) = carry else { continue };
-            let carry = View { level, ..carry.clone() };
-            if !values[output].is_same_view(&carry) {
-                moves.push((carry, values[output].clone()));
+        for (index, (carry, output)) in carries.iter().zip(results.carries.clone()).enumerate() {
+            let Carry::Register { register, twin } = carry else { continue };
+            let [_, to] = registers_of_step(register, twin.as_ref(), steps);
+            let to = View { level, ..to.clone() };
+            if !values[output].is_same_view(&to) {
+                if to.len() >= self.division.min_swapped() {
+                    self.moved.insert((scan.body.id(), index));
+                }
+                moves.push((to, values[output].clone()));
             }
         }
         self.emit_moves(moves)

@@ -1,8 +1,8 @@
 //! The planner: compiles a checked graph with known sizes to a [`Plan`].
 //!
 //! `boundary` moves reshapes out of the program. `loops` plans scans, including the memory for sequences, traces and
-//! carries. `counted` turns scans whose number of steps follows from values into while loops. `while_loop` plans while
-//! loops, and `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to
+//! carries. `counted` turns scans whose number of steps follows from values into while loops, and `capacity` pads sizes
+//! that steps compute. `while_loop` plans while loops, and `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to
 //! instructions over rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
 //! registers. Transposes, slices, broadcasts and reads of a sequence's rows only change addresses. The elements are
 //! copied only if an instruction requires another layout. Loop-invariant values are hoisted out of the loops.
@@ -17,6 +17,7 @@
 
 mod blocks;
 mod boundary;
+mod capacity;
 mod choice;
 mod copies;
 mod cost;
@@ -30,13 +31,14 @@ mod strips;
 mod view;
 mod while_loop;
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use emit::Emitter;
 use funcify_analysis::{Contents, Label, ParallelAxis, Ranges};
 use funcify_body::Type;
 use funcify_core::cancel::ActiveHandles;
-use funcify_core::graph::{Output, Source, ValueId};
+use funcify_core::graph::{GraphId, Output, Source, ValueId};
 use funcify_core::ops::Op as GraphOp;
 use funcify_core::types::{Sizes, Symbol};
 use funcify_core::{DType, Graph, HostTensor};
@@ -123,6 +125,12 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
+    /// Returns the minimum number of elements of a carry with two registers. Copying a smaller carry takes less time than
+    /// the overhead of its step.
+    fn min_swapped(self) -> usize {
+        if self == Division::Always { 2 } else { 4096 }
+    }
+
     /// Returns two minimum sizes for tensors that consist of several views. Smaller ones are not read in place. The
     /// first size is the number of elements of a tensor of integers. The second is the average number of lanes in the
     /// boxes of a body that reads such tensors.
@@ -140,7 +148,19 @@ impl Division {
 /// check that the plan's element type can represent the integers in the inputs.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let counted = counted::with_while_loops(graph, sizes);
-    let graph = counted.as_ref().unwrap_or(graph);
+    let (graph, sizes) = (counted.as_ref().unwrap_or(graph), &capacity::without_computed_sizes(graph, sizes));
+    let declined = match plan_at_boundary(graph, sizes, division, may_refuse) {
+        Err(declined) => declined,
+        planned => return planned,
+    };
+    match capacity::with_capacities(graph, sizes) {
+        Some((padded, sizes)) => plan_at_boundary(&padded, &sizes, division, may_refuse),
+        None => Err(declined),
+    }
+}
+
+/// Plans a graph without the reshapes of its inputs and outputs, which need no code.
+fn plan_at_boundary(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let Some(inner) = boundary::without_boundary_reshapes(graph) else {
         return plan_in_any_type(graph, sizes, division, may_refuse);
     };
@@ -215,15 +235,37 @@ pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>>
     graph.outputs().iter().map(innermost).collect()
 }
 
-/// Plans a graph, divided into `parts` parts.
+/// Plans a graph, divided into `parts` parts. If steps of loops copy large carries, plans the graph again, with two
+/// registers for each of these carries.
 fn plan_parts(
     graph: &Graph,
     sizes: &Sizes,
     ranges: &Rc<Ranges>,
     (labels, is_innermost): (ParallelAxis, bool),
     parts: usize,
-    (division, is_typed): (Division, bool),
+    policy: (Division, bool),
 ) -> Result<GraphPlan> {
+    let plan = |swapped: HashSet<(GraphId, usize)>| {
+        plan_with_swaps(graph, sizes, ranges, (labels.clone(), is_innermost), parts, policy, swapped)
+    };
+    let (planned, moved) = plan(HashSet::new())?;
+    if moved.is_empty() {
+        return Ok(planned);
+    }
+    Ok(plan(moved).map_or(planned, |(planned, _)| planned))
+}
+
+/// Plans a graph, divided into `parts` parts. `swapped` contains the carries with two registers: the body of each loop,
+/// and the number of the carry. Also returns the carries that steps copy, and that could have two registers.
+fn plan_with_swaps(
+    graph: &Graph,
+    sizes: &Sizes,
+    ranges: &Rc<Ranges>,
+    (labels, is_innermost): (ParallelAxis, bool),
+    parts: usize,
+    (division, is_typed): (Division, bool),
+    swapped: HashSet<(GraphId, usize)>,
+) -> Result<(GraphPlan, HashSet<(GraphId, usize)>)> {
     let dtype = element_type(graph).or_else(|declined| if is_typed { Ok(DType::F32) } else { Err(declined) })?;
     let mut planner = Planner {
         emitter: Emitter::new(dtype.size()),
@@ -231,6 +273,9 @@ fn plan_parts(
         dtype,
         ranges: ranges.clone(),
         refusal: None,
+        integers: HashSet::new(),
+        swapped,
+        moved: HashSet::new(),
         counts: Vec::new(),
         constants: Vec::new(),
         inputs: graph.inputs().len(),
@@ -288,10 +333,10 @@ fn plan_parts(
     if planner.is_innermost {
         planner.emitter.fired.note(Transformation::Innermost);
     }
-    let Planner { emitter, constants, part, .. } = planner;
+    let Planner { emitter, constants, part, moved, .. } = planner;
     emitter.fired.count();
     let plan = emitter.finish(parts, part.max(1))?;
-    Ok(GraphPlan { plan, dtype, reads, types, constants, results, refuses: refusal.is_some() })
+    Ok((GraphPlan { plan, dtype, reads, types, constants, results, refuses: refusal.is_some() }, moved))
 }
 
 /// Returns the memory order of the axes, outermost first, of the first operand that has the shape `shape` and is not
@@ -316,10 +361,11 @@ fn type_of(dtype: DType) -> Type {
     }
 }
 
-/// Returns `true` if the graph or a nested body contains a while loop without a bound.
+/// Returns `true` if the graph or a nested body contains a while loop without a bound, or binds a size.
 fn has_unbounded(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
-        matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
+        matches!(&node.op, GraphOp::BindSize(_))
+            || matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
             || node.op.bodies().into_iter().any(|body| has_unbounded(body))
     })
 }
@@ -339,6 +385,13 @@ struct Planner {
     /// The element that is nonzero if a loop reached a bound that the planner assumed, or `None` if the planner assumed
     /// no bound.
     refusal: Option<View>,
+    /// The next values of carries that are stored as integers. They are stored as integers, too, even if floats could
+    /// represent them, so that no step converts them.
+    integers: HashSet<(GraphId, ValueId)>,
+    /// The carries that have two registers: the body of the loop, and the number of the carry.
+    swapped: HashSet<(GraphId, usize)>,
+    /// The carries that steps copy, and that could have two registers.
+    moved: HashSet<(GraphId, usize)>,
     /// The elements that count the steps of loops with early exit, keyed by the loop's symbol.
     counts: Vec<(Symbol, View)>,
     constants: Vec<HostTensor>,
@@ -512,7 +565,8 @@ impl Planner {
     fn representation(&self, graph: &Graph, value: ValueId) -> Type {
         // A vector holds four times as many bytes as floats.
         let is_byte = self.is_typed && graph.ty(value).dtype == DType::U8;
-        match self.can_represent(graph, value) && !is_byte {
+        let is_integer = is_byte || self.integers.contains(&(graph.id(), value));
+        match self.can_represent(graph, value) && !is_integer {
             true => Type::Float,
             false => type_of(graph.ty(value).dtype),
         }

@@ -15,6 +15,7 @@ use funcify_core::types::{SizeError, Sizes, TensorType};
 use funcify_core::{DType, Graph, HostTensor};
 
 use super::field::{of_signed, signed};
+use super::loops::size;
 use super::model::Model;
 
 /// The fixed cost of a node, in elementary operations.
@@ -175,6 +176,10 @@ impl Evaluator<'_> {
             Op::DynamicUpdate(_) => self.move_elements(graph, node, operands, &[2])?,
             Op::Scatter(scatter) if scatter.mode == ScatterMode::Set => {
                 self.move_elements(graph, node, operands, &[1])?
+            }
+            Op::BindSize(op) => {
+                self.sizes.set(&op.size, size(signed(operands[0].first()))?);
+                Vec::new()
             }
             Op::AssociativeScan(scan) if operands[0].shape[0] == 0 => operands[..scan.leaves].to_vec(),
             op => Vec::from([self.compute_op(op, graph.ty(node.outputs[0]), &dtypes, operands)?]),

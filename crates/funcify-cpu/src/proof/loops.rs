@@ -134,6 +134,6 @@ fn refusal(reason: &str) -> NoMeaning {
     NoMeaning::Refused(reason.to_string())
 }
 
-fn size(number: i64) -> Meaning<usize> {
+pub(super) fn size(number: i64) -> Meaning<usize> {
     usize::try_from(number).map_err(|_| refusal("a negative size"))
 }

@@ -40,8 +40,10 @@ pub(crate) struct Subject<'a> {
     pub(crate) machine: Machine,
 }
 
-/// The maximum number of seeds in a proof. Each seed determines random inputs and a random interpretation of functions.
-const SEEDS: u64 = 2;
+/// The range of the random integers for each seed of a proof: the least integer, and the number of integers. A seed also
+/// determines the other random inputs, and a random interpretation of functions. The last seed is tried only if the
+/// graph or the plan rejected the other inputs. Its integers are small, because they may be sizes.
+const INTEGERS_OF_SEEDS: [(i64, u64); 3] = [(-2, 9), (0, 20), (0, 3)];
 
 /// The number of operations after which a proof tries no further seed, to keep debug builds fast enough. The parts run
 /// in opposite orders for the two seeds, so a plan that needs fewer operations is checked in both orders.
@@ -80,8 +82,9 @@ impl Subject<'_> {
     fn with_rounding(&self, rounding: Rounding) -> Verdict {
         let (mut agreed, mut reason) = (false, "the plan refused all inputs".to_string());
         let mut spent = 0;
-        for seed in 0..SEEDS {
-            if agreed && spent > SUFFICIENT_OPERATIONS {
+        let last = INTEGERS_OF_SEEDS.len() as u64 - 1;
+        for seed in 0..=last {
+            if agreed && (seed == last || spent > SUFFICIENT_OPERATIONS) {
                 break;
             }
             match self.seed(seed, rounding, &mut spent) {
@@ -189,7 +192,7 @@ impl Subject<'_> {
             let ty = self.graph.input_type(index);
             let shape = ty.shape.value(self.sizes)?;
             let random = |at: usize| model.random_input(index, at);
-            let (least, count) = [(-2, 9), (0, 20)][seed as usize % 2];
+            let (least, count) = INTEGERS_OF_SEEDS[seed as usize];
             let cell = |at: usize| match ty.dtype {
                 DType::Bool => random(at) & 1,
                 DType::U8 | DType::U32 => random(at) % count,

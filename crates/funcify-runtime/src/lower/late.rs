@@ -17,13 +17,9 @@ const TRIAL_SIZES: [usize; 3] = [8, 1, 0];
 
 impl<B: Backend> Lowering<'_, B> {
     /// Returns the loop in a form that can be compiled at run time, once its sizes are known. Declines a loop whose
-    /// body binds sizes (their values may differ from step to step), a loop whose traces may be too long, and a loop
-    /// that the backend cannot compile.
+    /// traces may be too long, and a loop that the backend cannot compile.
     pub(crate) fn late_loop(&self, graph: &Graph, node: &Node, scan: &Scan) -> Result<LateLoop<B>, Declined> {
         let declined = |reason: &str| Declined::new("scan", reason);
-        if scan.body.binds_any() {
-            return Err(declined("one of its sizes depends on data"));
-        }
         // By the time the loop is compiled, its number of steps is a known size, so the operand that holds the number
         // is not needed.
         let own = usize::from(scan.steps_operand);
@@ -39,10 +35,14 @@ impl<B: Backend> Lowering<'_, B> {
             loop_graph.push_output("steps", count[0]);
         }
         let (memory_budget, cached) = (self.settings.memory_budget, Cache::new(CACHED_PLANS));
-        let late = LateLoop { graph: loop_graph, scan, used, memory_budget, cached };
+        let bound = scan.body.bound_symbols();
+        let late = LateLoop { graph: loop_graph, scan, used, bound, memory_budget, cached };
         let own = late.own_sizes(&self.sizes);
         let mut unknown = Vec::new();
-        late.graph.visit_symbols(&mut |symbol| unknown.extend(own.get(symbol).is_none().then(|| symbol.clone())));
+        late.graph.visit_symbols(&mut |symbol| {
+            let is_unknown = own.get(symbol).is_none() && !late.bound.contains(symbol);
+            unknown.extend(is_unknown.then(|| symbol.clone()));
+        });
         let mut reason = None;
         for size in TRIAL_SIZES {
             let sizes = trial_sizes(&late, &own, &unknown, size)?;

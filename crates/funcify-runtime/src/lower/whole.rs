@@ -109,9 +109,8 @@ impl<B: Backend> Lowering<'_, B> {
         let node_graph = &*with_known_sizes(&node_graph, &self.sizes);
         // The sizes that the node's bodies bind are unknown here, even if `self.sizes` still has their values from the
         // previous step of an unrolled loop.
-        let mut sizes = self.sizes.clone();
-        let bound = node_graph.nodes().iter().flat_map(|node| node.op.bodies()).flat_map(|body| body.bound_symbols());
-        let bound: HashSet<Symbol> = bound.inspect(|symbol| sizes.remove(symbol)).collect();
+        let (mut sizes, bound) = (self.sizes.clone(), bound_in_bodies(node_graph));
+        bound.iter().for_each(|symbol| sizes.remove(symbol));
         let mut has_sizes = true;
         node_graph.visit_symbols(&mut |symbol| has_sizes &= sizes.get(symbol).is_some() || bound.contains(symbol));
         if !has_sizes {
@@ -144,10 +143,10 @@ impl<B: Backend> Lowering<'_, B> {
         let used = used_results(&uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)
             .map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
-        Ok(RefusableLoop {
-            compiled: request_whole(self.settings.backend, self.request(&node_graph, false, true))?,
-            used,
-        })
+        let mut sizes = self.sizes.clone();
+        bound_in_bodies(&node_graph).iter().for_each(|symbol| sizes.remove(symbol));
+        let request = WholeRequest { sizes: &sizes, ..self.request(&node_graph, false, true) };
+        Ok(RefusableLoop { compiled: request_whole(self.settings.backend, request)?, used })
     }
 
     /// Returns the reason why a program is not compiled as a whole. If the program has integers, `declined` may state
@@ -188,6 +187,11 @@ fn has_products(graph: &Graph) -> bool {
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => false,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
     })
+}
+
+/// Returns the symbols that the bodies of a graph's ops bind.
+fn bound_in_bodies(graph: &Graph) -> HashSet<Symbol> {
+    graph.nodes().iter().flat_map(|node| node.op.bodies()).flat_map(|body| body.bound_symbols()).collect()
 }
 
 /// Returns `true` if a graph or one of its bodies has integer values.

@@ -13,6 +13,7 @@
 use funcify_core::error::Progress;
 use funcify_core::graph::Graph;
 use funcify_core::ops::scan::{Returned, Scan};
+use funcify_core::types::Symbol;
 
 use super::whole::{run_compiled, with_placeholders};
 use super::*;
@@ -30,6 +31,8 @@ pub(crate) struct LateLoop<B: Backend> {
     pub(crate) graph: Graph,
     pub(crate) scan: Scan,
     pub(crate) used: Vec<bool>,
+    /// The symbols that the body binds. Their sizes may differ from step to step.
+    pub(crate) bound: Vec<Symbol>,
     pub(crate) memory_budget: u64,
     pub(crate) cached: Cache<Sizes, CachedPlan<B>>,
 }
@@ -55,11 +58,11 @@ impl<B: Backend> LateLoop<B> {
         request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })
     }
 
-    /// Returns the sizes of the symbols that the loop uses.
+    /// Returns the sizes of the symbols that the loop uses, except those that its body binds.
     pub(crate) fn own_sizes(&self, all: &Sizes) -> Sizes {
         let mut sizes = Sizes::new();
         self.graph.visit_symbols(&mut |symbol| {
-            if let Some(size) = all.get(symbol) {
+            if let Some(size) = all.get(symbol).filter(|_| !self.bound.contains(symbol)) {
                 sizes.set(symbol, size);
             }
         });

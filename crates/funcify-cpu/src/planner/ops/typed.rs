@@ -116,9 +116,15 @@ impl Scope<'_, '_> {
         self.held_as(value, to).map(Some)
     }
 
-    /// Plans an op that a kernel or the reference evaluator computes as a whole. Returns an error if neither supports
-    /// it.
+    /// Plans a `bind_size`, or an op that a kernel or the reference evaluator computes as a whole. Returns an error if
+    /// neither supports the op.
     pub(super) fn evaluate(&mut self, node: &Node) -> Result<Vec<Option<Value>>> {
+        if let GraphOp::BindSize(op) = &node.op {
+            let possible = self.planner.ranges.of(self.graph, node.inputs[0]);
+            let number = self.tensor(node.inputs[0])?;
+            self.planner.bind_size(&op.size, &number, possible)?;
+            return Ok(Vec::new());
+        }
         let declined = || Declined::new(node.op.name(), "no instruction implements it yet");
         let is_total = match node.op.class() {
             OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => false,

@@ -1,0 +1,392 @@
+//! Gives a capacity to each size that a step of a loop computes, so that a plan has memory for its rows.
+//!
+//! An example is the gradient of a while loop inside a loop: each step saves as many rows as the while loop ran steps.
+//! In the plan, such a tensor has a fixed number of rows, of which the last ones are padding. The batching rules of `vmap`
+//! ensure that padding is never visible, so the body is batched over a single lane. The plan rejects a call in which a
+//! size exceeds its capacity.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use funcify_analysis::Possible;
+use funcify_body::{Body, Compare, IntBinary, Op as BodyOp};
+use funcify_core::error::{Result as CoreResult, Site};
+use funcify_core::graph::{Failed, Graph, GraphCopy, Input, Node, Replay, ValueId, at_site, emit, inline, tracer};
+use funcify_core::ops::scan::{Buffer, Scan, Start};
+use funcify_core::ops::{Binary as GraphBinary, BindSize, ReduceKind, Size};
+use funcify_core::tree::Named;
+use funcify_core::types::{Dim, Symbol, TensorType};
+use funcify_core::vmap::{Batched, inline as inline_batched};
+use funcify_core::{Value, cond, full, iota, size};
+
+use super::*;
+
+/// The capacity of a size, unless operands of the loop limit the size.
+const CAPACITY: usize = 64;
+/// The maximum capacity of a size that operands of the loop limit, such as a sequence of that many rows.
+const MAX_CAPACITY: usize = 1024;
+
+/// Returns the graph with padding for all sizes that the bodies of its loops compute, and `sizes` with the capacities of
+/// these sizes. Returns `None` if there are no such sizes, or if one of the ops has no rule for padding.
+pub(super) fn with_capacities(graph: &Graph, sizes: &Sizes) -> Option<(Graph, Sizes)> {
+    if !graph.nodes().iter().any(|node| node.op.bodies().into_iter().any(|body| body.binds_any())) {
+        return None;
+    }
+    let padded = with_padded_bodies(graph)?;
+    let mut sizes = sizes.clone();
+    padded.bound_symbols().iter().for_each(|symbol| sizes.remove(symbol));
+    assign_capacities(&padded, &padded, &mut sizes)?;
+    Some((padded, sizes))
+}
+
+/// Returns `sizes` without the sizes that `bind_size` binds in a graph or in a body, because steps may bind other sizes.
+pub(super) fn without_computed_sizes(graph: &Graph, sizes: &Sizes) -> Sizes {
+    let (mut sizes, mut graphs) = (sizes.clone(), vec![graph]);
+    while let Some(graph) = graphs.pop() {
+        for node in graph.nodes() {
+            if let GraphOp::BindSize(op) = &node.op {
+                sizes.remove(&op.size);
+            }
+            graphs.extend(node.op.bodies().into_iter().map(|body| &**body));
+        }
+    }
+    sizes
+}
+
+/// Assigns a capacity to each size that `graph`, a body of `whole`, binds. A loop that ends early has the capacity of
+/// its maximum number of steps.
+fn assign_capacities(graph: &Graph, whole: &Graph, sizes: &mut Sizes) -> Option<()> {
+    for node in graph.nodes() {
+        if let GraphOp::BindSize(op) = &node.op {
+            let mut fits = |capacity: usize| {
+                sizes.set(&op.size, capacity);
+                fits(whole, sizes)
+            };
+            let (mut capacity, mut beyond) = (0, MAX_CAPACITY + 1);
+            if fits(beyond) || !fits(capacity) {
+                capacity = CAPACITY;
+            } else {
+                while beyond - capacity > 1 {
+                    let middle = capacity.midpoint(beyond);
+                    *if fits(middle) { &mut capacity } else { &mut beyond } = middle;
+                }
+            }
+            sizes.set(&op.size, capacity);
+        }
+        if let GraphOp::Scan(Scan { until: Some(symbol), steps, .. }) = &node.op {
+            sizes.set(symbol, usize::try_from(steps.value(sizes).ok()?).ok()?);
+        }
+        node.op.bodies().into_iter().try_for_each(|body| assign_capacities(body, whole, sizes))?;
+    }
+    Some(())
+}
+
+/// Returns `true` if no known size in a graph is negative, and all slices and loops have the rows that they read.
+fn fits(graph: &Graph, sizes: &Sizes) -> bool {
+    let is_at_least = |large: &Dim, small: &Dim| {
+        let known = large.value(sizes).ok().zip(small.value(sizes).ok());
+        known.is_none_or(|(large, small)| large >= small)
+    };
+    let zero = Dim::from(0);
+    let are_sizes = |node: &Node| {
+        let mut dims = node.outputs.iter().flat_map(|output| graph.ty(*output).shape.dims());
+        dims.all(|dim| is_at_least(dim, &zero))
+    };
+    let has_rows = |node: &Node| {
+        if let GraphOp::Slice(op) = &node.op {
+            is_at_least(&graph.ty(node.inputs[0]).shape[op.axis], &op.limit)
+        } else if let GraphOp::Pad(op) = &node.op {
+            is_at_least(&op.low, &zero) && is_at_least(&op.high, &zero)
+        } else if let GraphOp::Scan(scan) = &node.op {
+            let rows = |operand: usize| &graph.ty(node.inputs[operand]).shape[0];
+            let sequences = scan.sequences.iter().zip(scan.operands().sequences);
+            sequences
+                .into_iter()
+                .all(|(sequence, operand)| is_at_least(rows(operand), &(scan.steps.clone() + sequence.reach())))
+        } else {
+            true
+        }
+    };
+    graph
+        .nodes()
+        .iter()
+        .all(|node| are_sizes(node) && has_rows(node) && node.op.bodies().into_iter().all(|body| fits(body, sizes)))
+}
+
+/// Copies a graph, with padding in the bodies of its ops.
+fn with_padded_bodies(graph: &Graph) -> Option<Graph> {
+    let mut copy = GraphCopy::with_inputs_of(graph);
+    for node in graph.nodes() {
+        let bodies = node.op.bodies().into_iter().map(|body| match body.binds_any() {
+            true => padded_body(body).map(Arc::new),
+            false => Some(body.clone()),
+        });
+        let bodies = bodies.collect::<Option<Vec<_>>>()?;
+        copy.node(node, node.op.with_bodies(bodies))?;
+    }
+    copy.finish()
+}
+
+/// Returns a body in which all sizes that it computes are padded: only `bind_size` binds them, and all values are
+/// correct if the size is larger than the number.
+fn padded_body(body: &Graph) -> Option<Graph> {
+    let body = with_padded_bodies(body)?;
+    if body.nodes().iter().all(|node| node.op.binds().next().is_none()) {
+        return Some(body);
+    }
+    with_rows_by_capacity(&batched(&body)?)
+}
+
+/// Batches a body over a single lane: the inputs from which the body computes sizes have the lane. Returns `None` if a
+/// size depends on no input, or if an op has no batching rule for sizes that differ between lanes.
+fn batched(body: &Graph) -> Option<Graph> {
+    let body = &with_takes(body)?;
+    let mut needed = vec![false; body.values().count()];
+    let binding = || body.nodes().iter().filter(|node| node.op.binds().next().is_some());
+    for node in binding() {
+        // In a loop that ends early, all operands may determine the number of steps.
+        let ends_early = matches!(&node.op, GraphOp::Scan(scan) if scan.until.is_some());
+        let inputs = if ends_early { &node.inputs[..] } else { node.inputs.get(..1)? };
+        inputs.iter().for_each(|input| needed[input.index()] = true);
+    }
+    for node in body.nodes().iter().rev() {
+        if node.outputs.iter().any(|output| needed[output.index()]) {
+            node.inputs.iter().for_each(|input| needed[input.index()] = true);
+        }
+    }
+    // A size that only constants determine is the same in all lanes, so it would not be padded.
+    if !binding().all(|node| node.inputs.iter().any(|input| depends_on_inputs(body, *input))) {
+        return None;
+    }
+    let lane = Dim::from(1);
+    let built: CoreResult<Graph> = tracer::rebuild(body, Site::Unknown, |_| {
+        tracer::reserve_symbols(body);
+        let inputs: Vec<Batched> = inputs_of(body)
+            .into_iter()
+            .zip(body.inputs())
+            .map(|(value, input)| match needed[input.value.index()] {
+                true => Batched::mapped(value.unsqueeze(0)),
+                false => Batched::unmapped(value),
+            })
+            .collect();
+        let outputs = inline_batched(body, &lane, &inputs)?;
+        let single = |output: Batched| if output.mapped { output.value.squeeze(0) } else { output.value };
+        Ok::<_, Failed>(Named(body.named_outputs(outputs.into_iter().map(single))))
+    });
+    let built = built.ok()?;
+    // A loop that ends early is only padded if it has two additional carries: a flag, and the number of steps that ran.
+    let carries = |graph: &Graph| -> Vec<usize> {
+        let ends_early = |node: &Node| match &node.op {
+            GraphOp::Scan(scan) if scan.until.is_some() => Some((scan.carries, scan.reverse)),
+            _ => None,
+        };
+        graph
+            .live()
+            .filter_map(ends_early)
+            .map(|(carries, reverse)| if reverse { usize::MAX } else { carries })
+            .collect()
+    };
+    let (before, after) = (carries(body), carries(&built));
+    let are_padded =
+        before.len() == after.len() && before.iter().zip(&after).all(|(before, after)| before + 2 <= *after);
+    are_padded.then(|| built.pruned())
+}
+
+/// Copies a graph, and turns each slice whose bounds it computes into a lookup, because the rule for such a slice
+/// requires that the type proves its bounds.
+fn with_takes(body: &Graph) -> Option<Graph> {
+    let bound: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
+    let is_bound = |dim: &Dim| dim.symbols().iter().any(|symbol| bound.contains(symbol));
+    let built: CoreResult<Graph> = tracer::rebuild(body, Site::Unknown, |_| {
+        tracer::reserve_symbols(body);
+        let replayed = Replay::new(body, inputs_of(body)).walk_live(|_, node, operands| {
+            at_site(node.site, || match &node.op {
+                GraphOp::Slice(op)
+                    if op.step == 1
+                        && (is_bound(&op.start) || is_bound(&op.limit))
+                        && !is_bound(&body.ty(node.inputs[0]).shape[op.axis]) =>
+                {
+                    let positions = iota(op.limit.clone() - &op.start, DType::I64) + size(&op.start, DType::I64);
+                    Ok(vec![operands[0].take(op.axis as i64, positions)])
+                }
+                op => emit(op.clone(), &operands),
+            })
+        })?;
+        Ok::<_, Failed>(Named(body.named_outputs(replayed.outputs()?)))
+    });
+    built.ok()
+}
+
+/// Declares the inputs of a graph in the open graph, with unique names.
+fn inputs_of(graph: &Graph) -> Vec<Value> {
+    let input = |(index, input): (usize, &Input)| {
+        tracer::input(&format!("x{index}"), graph.ty(input.value).clone(), false, Site::Unknown)
+    };
+    graph.inputs().iter().enumerate().map(input).collect()
+}
+
+/// Returns `true` if a value depends on an input of the graph.
+fn depends_on_inputs(graph: &Graph, value: ValueId) -> bool {
+    let mut depends = vec![false; graph.values().count()];
+    graph.inputs().iter().for_each(|input| depends[input.value.index()] = true);
+    for node in graph.nodes() {
+        let any = node.inputs.iter().any(|input| depends[input.index()]);
+        node.outputs.iter().for_each(|output| depends[output.index()] = any);
+    }
+    depends[value.index()]
+}
+
+/// Copies a batched graph so that only `bind_size` binds sizes. Returns `None` if a size is not padded. Loops run as many steps as the size has, and skip the
+/// body in the steps beyond the number that the size had before.
+fn with_rows_by_capacity(graph: &Graph) -> Option<Graph> {
+    let (mut copy, mut numbers) = (GraphCopy::with_inputs_of(graph), HashMap::new());
+    for node in graph.nodes() {
+        let binds_number =
+            matches!(&node.op, GraphOp::BindSize(_)) || matches!(&node.op, GraphOp::Scan(scan) if scan.steps_operand);
+        if binds_number && !is_largest_of_lanes(graph, node.inputs[0]) {
+            return None;
+        }
+        if let GraphOp::BindSize(op) = &node.op {
+            numbers.insert(op.size.clone(), copy.get(node.inputs[0])?);
+            copy.node(node, node.op.clone())?;
+            continue;
+        }
+        let bodies = node.op.bodies().into_iter().map(|body| with_rows_by_capacity(body).map(Arc::new));
+        let op = node.op.with_bodies(bodies.collect::<Option<Vec<_>>>()?);
+        let GraphOp::Scan(scan) = op else {
+            copy.node(node, op)?;
+            continue;
+        };
+        let mut inputs = &node.inputs[..];
+        if scan.steps_operand {
+            let (number, size) = (copy.get(inputs[0])?, scan.steps.as_symbol()?.clone());
+            copy.graph.push_node(BindSize { size: size.clone() }.into(), &[number], node.site).ok()?;
+            let dtype = graph.ty(inputs[0]).dtype;
+            let rows = Size { dim: Dim::symbol(&size), dtype };
+            let rows = copy.graph.push_node(rows.into(), &[], node.site).ok()?[0];
+            // A loop in descending order begins at the last row of its capacity.
+            copy.set(inputs[0], rows);
+            numbers.insert(size, number);
+            inputs = &inputs[1..];
+        }
+        let scan = Scan { steps_operand: false, ..scan };
+        let mut operands = inputs.iter().map(|input| copy.get(*input)).collect::<Option<Vec<ValueId>>>()?;
+        let number = scan.steps.as_symbol().filter(|_| scan.until.is_none()).and_then(|symbol| numbers.get(symbol));
+        let skipping = number.and_then(|number| Some((*number, skipping(&scan, copy.graph.ty(*number))?)));
+        let scan = match skipping {
+            Some((number, body)) => {
+                operands.push(number);
+                Scan { body: Arc::new(body), invariants: scan.invariants + 1, ..scan }
+            }
+            None => scan,
+        };
+        let results = copy.graph.push_node(scan.into(), &operands, node.site).ok()?;
+        node.outputs.iter().zip(results).for_each(|(output, result)| copy.set(*output, result));
+    }
+    copy.finish()
+}
+
+/// Returns `true` if a number is the largest size of all lanes, as the batching rules compute it. Only the sizes of such
+/// numbers are padded: the others are the same in all lanes.
+fn is_largest_of_lanes(graph: &Graph, number: ValueId) -> bool {
+    let Some(Node { op: GraphOp::Select(_), inputs, .. }) = graph.node_of(number) else { return false };
+    let Some(Node { op: GraphOp::Reduce(reduce), inputs, .. }) = graph.node_of(inputs[2]) else { return false };
+    reduce.kind == ReduceKind::Max && matches!(graph.node_of(inputs[0]), Some(Node { op: GraphOp::Concat(_), .. }))
+}
+
+/// Returns the body of a batched loop with an additional invariant, the number of steps. In the steps beyond this
+/// number, it only counts. Returns `None` if no carry holds the index of the step.
+fn skipping(scan: &Scan, number: &TensorType) -> Option<Graph> {
+    let (body, params, results) = (&scan.body, scan.params(), scan.results());
+    let counters: Vec<Option<i64>> = params
+        .carries
+        .clone()
+        .zip(results.carries.clone())
+        .map(|(param, result)| counts_by(body, body.inputs()[param].value, body.outputs()[result].value))
+        .collect();
+    let step = counters.iter().position(|by| *by == Some(if scan.reverse { -1 } else { 1 }))?;
+    let built: CoreResult<Graph> = tracer::rebuild(body, Site::Unknown, |_| {
+        tracer::reserve_symbols(body);
+        let inputs = inputs_of(body);
+        let number = tracer::input("number", number.clone(), false, Site::Unknown);
+        let index = inputs[params.carries.start + step];
+        let outputs = cond(
+            number.cast(index.dtype()).gt(index),
+            || inline(body, &inputs).unwrap_or_default(),
+            || {
+                let mut skipped = Vec::with_capacity(results.count);
+                for (buffer, (params, written)) in scan.buffers.iter().zip(params.buffers.iter().zip(&results.buffers))
+                {
+                    let rows = written.clone().zip(&buffer.writes);
+                    skipped.extend(rows.map(|(row, offset)| match old_row(buffer, *offset) {
+                        Some(read) => inputs[params.start + read],
+                        None => {
+                            let ty = body.ty(body.outputs()[row].value);
+                            full(ty.shape.clone(), ty.dtype, 0.0)
+                        }
+                    }));
+                }
+                skipped.extend(params.carries.clone().zip(&counters).map(|(param, by)| match by {
+                    Some(by) => inputs[param] + *by,
+                    None => inputs[param],
+                }));
+                skipped
+            },
+        );
+        Ok::<_, Failed>(Named(body.named_outputs(outputs)))
+    });
+    built.ok()
+}
+
+/// Returns the position of the row at `offset` among the rows that a step reads from a full buffer. Returns `None` for
+/// any other buffer.
+fn old_row(buffer: &Buffer, offset: usize) -> Option<usize> {
+    buffer.reads.iter().position(|read| *read == offset).filter(|_| buffer.start == Start::Full)
+}
+
+/// Returns the constant that a step adds to an integer scalar `carry` to compute `next`.
+fn counts_by(body: &Graph, carry: ValueId, next: ValueId) -> Option<i64> {
+    let Node { op: GraphOp::Binary(op), inputs, .. } = body.node_of(next)? else { return None };
+    let Node { op: GraphOp::Constant(constant), .. } = body.node_of(inputs[1])? else { return None };
+    let ty = body.ty(carry);
+    if inputs[0] != carry || !ty.dtype.is_int() || ty.rank() > 0 {
+        return None;
+    }
+    let by = constant.value.get(0).as_i64();
+    match op {
+        GraphBinary::Add => Some(by),
+        GraphBinary::Sub => Some(-by),
+        _ => None,
+    }
+}
+
+impl Planner {
+    /// Plans a `bind_size` of the scalar `number`, whose range is `possible`: marks the call as rejected if the number
+    /// is negative or exceeds the capacity of the size.
+    pub(super) fn bind_size(&mut self, size: &Symbol, number: &View, possible: Possible) -> Result<()> {
+        let declined = || Declined::new("bind_size", "a size that follows from values");
+        let capacity = self.sizes.get(size).ok_or_else(declined)?;
+        if let Possible::Within(low, high) = possible
+            && low >= 0
+            && high <= capacity as i128
+        {
+            return Ok(());
+        }
+        let ty = self.emitter.ty(number);
+        let mut body = Body::default();
+        let x = body.load(1, ty);
+        let mut limit = |number: usize| match ty {
+            Type::Float => body.number(number as f64),
+            _ => body.integer(number as i64, ty),
+        };
+        let (zero, capacity) = (limit(0), limit(capacity));
+        let is_negative = body.push(BodyOp::Compare(Compare::Less), Type::Mask, &[x, zero]);
+        let is_beyond = body.push(BodyOp::Compare(Compare::Less), Type::Mask, &[capacity, x]);
+        let is_outside = body.push(BodyOp::Int(IntBinary::Or), Type::Mask, &[is_negative, is_beyond]);
+        let holds = body.push(BodyOp::Hold, Type::Float, &[is_outside]);
+        body.store(holds, 0);
+        let to = self.emitter.reserve(&[], number.level);
+        self.emitter.fuse(body, &[&to], &[number])?;
+        self.record_refusal(&to)
+    }
+}

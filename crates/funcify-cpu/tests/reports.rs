@@ -171,6 +171,26 @@ fn traces_of_different_lengths_are_compiled() {
     }
 }
 
+/// A loop that ends early in each step of another loop, and whose trace is used.
+#[test]
+fn traces_of_inner_loops_that_end_early() {
+    for reverse in [false, true] {
+        let graph = Graph::build("ends", |g| {
+            map(g.input("xs", "f32[B,T]"), |row| {
+                let options = if reverse { ScanOptions::new().reverse() } else { ScanOptions::new() };
+                let (last, ys) = scan_until_with(options, row.index(0, 0) * 0.0, row, |sum, x| {
+                    let sum = sum + x;
+                    (sum, sum * 2.0, sum.gt(0.25))
+                });
+                last + ys.sum(0)
+            })
+        });
+        let compiled = report(&graph.unwrap_or_else(|error| panic!("{error}")), &[numbers(&[6, 9])]);
+        let are_compiled = compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled);
+        assert_eq!(are_compiled, !reverse, "{compiled}");
+    }
+}
+
 /// The number of rows follows from a loop that counts its steps, so it is the same in each step of the outer loop.
 #[test]
 fn a_length_that_no_operand_changes() {

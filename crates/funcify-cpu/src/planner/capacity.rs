@@ -175,20 +175,17 @@ fn batched(body: &Graph) -> Option<Graph> {
     });
     let built = built.ok()?;
     // A loop that ends early is only padded if it has two additional carries: a flag, and the number of steps that ran.
-    let carries = |graph: &Graph| -> Vec<usize> {
+    let ending = |graph: &Graph| -> Vec<(usize, bool)> {
         let ends_early = |node: &Node| match &node.op {
             GraphOp::Scan(scan) if scan.until.is_some() => Some((scan.carries, scan.reverse)),
             _ => None,
         };
-        graph
-            .live()
-            .filter_map(ends_early)
-            .map(|(carries, reverse)| if reverse { usize::MAX } else { carries })
-            .collect()
+        graph.live().filter_map(ends_early).collect()
     };
-    let (before, after) = (carries(body), carries(&built));
-    let are_padded =
-        before.len() == after.len() && before.iter().zip(&after).all(|(before, after)| before + 2 <= *after);
+    let (before, after) = (ending(body), ending(&built));
+    let mut pairs = before.iter().zip(&after);
+    let are_padded = before.len() == after.len()
+        && pairs.all(|((before, is_reverse), (after, _))| !is_reverse && before + 2 <= *after);
     are_padded.then(|| built.pruned())
 }
 
@@ -236,8 +233,8 @@ fn depends_on_inputs(graph: &Graph, value: ValueId) -> bool {
     depends[value.index()]
 }
 
-/// Copies a batched graph so that only `bind_size` binds sizes. Returns `None` if a size is not padded. Loops run as many steps as the size has, and skip the
-/// body in the steps beyond the number that the size had before.
+/// Copies a batched graph so that only `bind_size` binds sizes. Loops run as many steps as the size's capacity, and skip
+/// the body in the steps beyond the number that is bound to the size. Returns `None` if a size is not padded.
 fn with_rows_by_capacity(graph: &Graph) -> Option<Graph> {
     let (mut copy, mut numbers) = (GraphCopy::with_inputs_of(graph), HashMap::new());
     for node in graph.nodes() {

@@ -512,7 +512,7 @@ impl Planner {
             let [_, to] = registers_of_step(register, twin.as_ref(), steps);
             let to = View { level, ..to.clone() };
             if !values[output].is_same_view(&to) {
-                if to.len() >= self.division.min_swapped() {
+                if to.len() >= self.division.min_swapped(self.is_typed) {
                     self.moved.insert((scan.body.id(), index));
                 }
                 moves.push((to, values[output].clone()));

@@ -125,10 +125,11 @@ impl Division {
         axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
-    /// Returns the minimum number of elements of a carry with two registers. Copying a smaller carry takes less time than
-    /// the overhead of its step.
-    fn min_swapped(self) -> usize {
-        if self == Division::Always { 2 } else { 4096 }
+    /// Returns the minimum number of elements of a carry with two registers. Copying a smaller carry is cheap. Loops over
+    /// a few vectors of floats become code for registers, which copies nothing.
+    fn min_swapped(self, is_typed: bool) -> usize {
+        let min_in_tests = if is_typed { 2 } else { 33 };
+        if self == Division::Always { min_in_tests } else { 4096 }
     }
 
     /// Returns two minimum sizes for tensors that consist of several views. Smaller ones are not read in place. The
@@ -385,8 +386,7 @@ struct Planner {
     /// The element that is nonzero if a loop reached a bound that the planner assumed, or `None` if the planner assumed
     /// no bound.
     refusal: Option<View>,
-    /// The next values of carries that are stored as integers. They are stored as integers, too, even if floats could
-    /// represent them, so that no step converts them.
+    /// The next values of carries that are stored as integers. They are integers, too, so that no step converts them.
     integers: HashSet<(GraphId, ValueId)>,
     /// The carries that have two registers: the body of the loop, and the number of the carry.
     swapped: HashSet<(GraphId, usize)>,

@@ -185,7 +185,10 @@ fn traces_of_inner_loops_that_end_early() {
                 last + ys.sum(0)
             })
         });
-        let compiled = report(&graph.unwrap_or_else(|error| panic!("{error}")), &[numbers(&[6, 9])]);
+        let graph = graph.unwrap_or_else(|error| panic!("{error}"));
+        let gradient = graph.vjp("xs", GradOptions::new()).unwrap();
+        report(&gradient, &[numbers(&[6, 9]), [1f32; 6].into()]);
+        let compiled = report(&graph, &[numbers(&[6, 9])]);
         let are_compiled = compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled);
         assert_eq!(are_compiled, !reverse, "{compiled}");
     }

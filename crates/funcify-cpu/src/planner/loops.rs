@@ -45,8 +45,7 @@ impl BufferRows {
 
 /// The memory that holds a carry between steps.
 enum Carry {
-    /// A register holds the carry. If the carry has a twin, every second step writes the twin, and the next step reads
-    /// it, so that no step copies the carry.
+    /// A register holds the carry. A carry with a twin alternates between the two, so that no step copies it.
     Register { register: View, twin: Option<View> },
     /// Each step reads the row that the previous step wrote to the trace of `buffer` at write offset `offset`. The
     /// first step reads `initial`.
@@ -87,7 +86,6 @@ struct Steps {
 }
 
 impl Steps {
-    /// Returns the steps from step `from` on, with a step in each iteration.
     fn single(from: usize) -> Self {
         Steps { from, strip: None, of_iteration: (1, 0) }
     }
@@ -217,7 +215,9 @@ impl Planner {
             self.emitter.blocks.close_while((Vec::new(), holds), Some(planned.steps));
         }
         self.emitter.fired.note(Transformation::EndsEarly);
-        self.counts.extend(planned.scan.until.clone().map(|symbol| (symbol, ending.count)));
+        // A step's own loop that ends early is padded if its symbol has a size: the size is then the number of rows.
+        let symbol = planned.scan.until.clone().filter(|symbol| level == 1 || self.sizes.get(symbol).is_none());
+        self.counts.extend(symbol.map(|symbol| (symbol, ending.count)));
         Ok(())
     }
 
@@ -383,7 +383,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits a loop over `count` steps from step `from` on. If a carry has a twin, an iteration of the loop has two steps.
+    /// Emits a loop over `count` steps from step `from` on. If a carry has a twin, an iteration has two steps.
     fn steps_in_pairs(&mut self, planned: &Loop<'_>, from: usize, count: usize) -> Result<()> {
         if count < 2 || !planned.carries.iter().any(|carry| matches!(carry, Carry::Register { twin: Some(_), .. })) {
             return self.steps(planned, Steps::single(from), count);
@@ -394,7 +394,7 @@ impl Planner {
         }
         self.emitter.blocks.close(&self.emitter.plan.regions, count / 2);
         self.emitter.fired.note(Transformation::Swapped);
-        self.steps(planned, Steps::single(from + count / 2 * 2), count % 2)
+        self.steps(planned, Steps::single(from + count - count % 2), count % 2)
     }
 
     /// Emits a step as the body of the innermost open loop. With `ending`, the step also updates the elements that

@@ -44,8 +44,16 @@ impl<A: Copy, B, F: Fn(A, A) -> B> NullaryFnOnce for Each2<'_, A, B, F> {
     fn call(self) {
         let Each2(to, [x, y], function) = self;
         match (x, y) {
-            ([x], y) => to.iter_mut().zip(y).for_each(|(to, y)| *to = function(*x, *y)),
-            (x, [y]) => to.iter_mut().zip(x).for_each(|(to, x)| *to = function(*x, *y)),
+            ([x], y) => {
+                for (to, y) in to.iter_mut().zip(y) {
+                    *to = function(*x, *y);
+                }
+            }
+            (x, [y]) => {
+                for (to, x) in to.iter_mut().zip(x) {
+                    *to = function(*x, *y);
+                }
+            }
             (x, y) => {
                 for ((to, x), y) in to.iter_mut().zip(x).zip(y) {
                     *to = function(*x, *y);
@@ -63,9 +71,21 @@ impl<I: Integer> NullaryFnOnce for Choose<'_, I> {
         let Choose(to, holds, [yes, no]) = self;
         let lanes = to.iter_mut().zip(holds);
         match (yes, no) {
-            ([yes], [no]) => lanes.for_each(|(to, holds)| *to = chosen(*holds != 0, *yes, *no)),
-            ([yes], no) => lanes.zip(no).for_each(|((to, holds), no)| *to = chosen(*holds != 0, *yes, *no)),
-            (yes, [no]) => lanes.zip(yes).for_each(|((to, holds), yes)| *to = chosen(*holds != 0, *yes, *no)),
+            ([yes], [no]) => {
+                for (to, holds) in lanes {
+                    *to = chosen(*holds != 0, *yes, *no);
+                }
+            }
+            ([yes], no) => {
+                for ((to, holds), no) in lanes.zip(no) {
+                    *to = chosen(*holds != 0, *yes, *no);
+                }
+            }
+            (yes, [no]) => {
+                for ((to, holds), yes) in lanes.zip(yes) {
+                    *to = chosen(*holds != 0, *yes, *no);
+                }
+            }
             (yes, no) => {
                 for (((to, holds), yes), no) in lanes.zip(yes).zip(no) {
                     *to = chosen(*holds != 0, *yes, *no);

@@ -39,17 +39,11 @@ pub(super) fn with_capacities(graph: &Graph, sizes: &Sizes) -> Option<(Graph, Si
     Some((padded, sizes))
 }
 
-/// Returns `sizes` without the sizes that `bind_size` binds in a graph or in a body, because steps may bind other sizes.
+/// Returns `sizes` without the sizes that the bodies of a graph bind, because each step may bind other sizes.
 pub(super) fn without_computed_sizes(graph: &Graph, sizes: &Sizes) -> Sizes {
-    let (mut sizes, mut graphs) = (sizes.clone(), vec![graph]);
-    while let Some(graph) = graphs.pop() {
-        for node in graph.nodes() {
-            if let GraphOp::BindSize(op) = &node.op {
-                sizes.remove(&op.size);
-            }
-            graphs.extend(node.op.bodies().into_iter().map(|body| &**body));
-        }
-    }
+    let mut sizes = sizes.clone();
+    let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
+    bodies.flat_map(|body| body.bound_symbols()).for_each(|symbol| sizes.remove(&symbol));
     sizes
 }
 
@@ -137,13 +131,12 @@ fn padded_body(body: &Graph) -> Option<Graph> {
     with_rows_by_capacity(&batched(&body)?)
 }
 
-/// Batches a body over a single lane: the inputs from which the body computes sizes have the lane. Returns `None` if a
-/// size depends on no input, or if an op has no batching rule for sizes that differ between lanes.
+/// Batches a body over a single lane: the inputs from which the body computes sizes have the lane. Returns `None` if an
+/// op has no batching rule for sizes that differ between lanes, or if a loop that ends early is not padded.
 fn batched(body: &Graph) -> Option<Graph> {
     let body = &with_takes(body)?;
     let mut needed = vec![false; body.values().count()];
-    let binding = || body.nodes().iter().filter(|node| node.op.binds().next().is_some());
-    for node in binding() {
+    for node in body.nodes().iter().filter(|node| node.op.binds().next().is_some()) {
         // In a loop that ends early, all operands may determine the number of steps.
         let ends_early = matches!(&node.op, GraphOp::Scan(scan) if scan.until.is_some());
         let inputs = if ends_early { &node.inputs[..] } else { node.inputs.get(..1)? };
@@ -153,10 +146,6 @@ fn batched(body: &Graph) -> Option<Graph> {
         if node.outputs.iter().any(|output| needed[output.index()]) {
             node.inputs.iter().for_each(|input| needed[input.index()] = true);
         }
-    }
-    // A size that only constants determine is the same in all lanes, so it would not be padded.
-    if !binding().all(|node| node.inputs.iter().any(|input| depends_on_inputs(body, *input))) {
-        return None;
     }
     let lane = Dim::from(1);
     let built: CoreResult<Graph> = tracer::rebuild(body, Site::Unknown, |_| {
@@ -220,17 +209,6 @@ fn inputs_of(graph: &Graph) -> Vec<Value> {
         tracer::input(&format!("x{index}"), graph.ty(input.value).clone(), false, Site::Unknown)
     };
     graph.inputs().iter().enumerate().map(input).collect()
-}
-
-/// Returns `true` if a value depends on an input of the graph.
-fn depends_on_inputs(graph: &Graph, value: ValueId) -> bool {
-    let mut depends = vec![false; graph.values().count()];
-    graph.inputs().iter().for_each(|input| depends[input.value.index()] = true);
-    for node in graph.nodes() {
-        let any = node.inputs.iter().any(|input| depends[input.index()]);
-        node.outputs.iter().for_each(|output| depends[output.index()] = any);
-    }
-    depends[value.index()]
 }
 
 /// Copies a batched graph so that only `bind_size` binds sizes. Loops run as many steps as the size's capacity, and skip

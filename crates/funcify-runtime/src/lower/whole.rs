@@ -107,10 +107,7 @@ impl<B: Backend> Lowering<'_, B> {
         let used = used_results(&self.uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)?;
         let node_graph = &*with_known_sizes(&node_graph, &self.sizes);
-        // The sizes that the node's bodies bind are unknown here, even if `self.sizes` still has their values from the
-        // previous step of an unrolled loop.
-        let (mut sizes, bound) = (self.sizes.clone(), bound_in_bodies(node_graph));
-        bound.iter().for_each(|symbol| sizes.remove(symbol));
+        let (sizes, bound) = self.sizes_outside_bodies(node_graph);
         let mut has_sizes = true;
         node_graph.visit_symbols(&mut |symbol| has_sizes &= sizes.get(symbol).is_some() || bound.contains(symbol));
         if !has_sizes {
@@ -143,8 +140,7 @@ impl<B: Backend> Lowering<'_, B> {
         let used = used_results(&uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)
             .map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
-        let mut sizes = self.sizes.clone();
-        bound_in_bodies(&node_graph).iter().for_each(|symbol| sizes.remove(symbol));
+        let (sizes, _) = self.sizes_outside_bodies(&node_graph);
         let request = WholeRequest { sizes: &sizes, ..self.request(&node_graph, false, true) };
         Ok(RefusableLoop { compiled: request_whole(self.settings.backend, request)?, used })
     }
@@ -157,6 +153,16 @@ impl<B: Backend> Lowering<'_, B> {
             return declined;
         }
         request_whole(self.settings.backend, self.request(graph, true, true)).err().unwrap_or(declined)
+    }
+
+    /// Returns the current sizes except those that the bodies of a graph's ops bind, and the symbols of these. Such sizes
+    /// are unknown, even if `self.sizes` still has their values from the previous step of an unrolled loop.
+    fn sizes_outside_bodies(&self, graph: &Graph) -> (Sizes, HashSet<Symbol>) {
+        let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
+        let bound: HashSet<Symbol> = bodies.flat_map(|body| body.bound_symbols()).collect();
+        let mut sizes = self.sizes.clone();
+        bound.iter().for_each(|symbol| sizes.remove(symbol));
+        (sizes, bound)
     }
 
     /// Returns a request to compile a graph for the current sizes.
@@ -187,11 +193,6 @@ fn has_products(graph: &Graph) -> bool {
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => false,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
     })
-}
-
-/// Returns the symbols that the bodies of a graph's ops bind.
-fn bound_in_bodies(graph: &Graph) -> HashSet<Symbol> {
-    graph.nodes().iter().flat_map(|node| node.op.bodies()).flat_map(|body| body.bound_symbols()).collect()
 }
 
 /// Returns `true` if a graph or one of its bodies has integer values.

@@ -194,6 +194,36 @@ fn traces_of_inner_loops_that_end_early() {
     }
 }
 
+/// Sizes that the program computes outside of its loops, next to a step that computes a size. Only the latter has a
+/// capacity: a loop over a trace that ended early must not begin at the trace's last row.
+#[test]
+fn sizes_computed_outside_of_steps() {
+    let inside = |xs: Value| map(xs, |x| halves(x, x.abs().ceil().cast(DType::I64)).sum(0)).max(0);
+    let ends_early = Graph::build("ends", |g| {
+        let xs = g.input("xs", "f32[T]");
+        let (last, ys) = scan_until_with(ScanOptions::new(), xs.index(0, 0) * 0.0, xs, |sum, x| {
+            let sum = sum * x + x;
+            (sum, sum * 2.0, sum.gt(0.5))
+        });
+        last + ys.sum(0) + inside(xs)
+    });
+    let gradient = ends_early.unwrap().vjp("xs", GradOptions::new()).unwrap();
+    report(&gradient, &[numbers(&[9]), HostTensor::scalar(1f32)]);
+    let counted = Graph::build("counted", |g| {
+        let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
+        let mut outer = Recurrence::new();
+        outer.steps_value(n).run(|_| inside(xs)).ys.cos().max(0)
+    });
+    let counted = counted.unwrap();
+    (0..4i64).for_each(|n| drop(report(&counted, &[numbers(&[9]), HostTensor::scalar(n)])));
+}
+
+/// Returns `number` halves of `x`, as the outputs of a loop.
+fn halves(x: Value, number: Value) -> Value {
+    let mut halves = Recurrence::new();
+    halves.steps_value(number).run(|_| x * 0.5).ys
+}
+
 /// The number of rows follows from a loop that counts its steps, so it is the same in each step of the outer loop.
 #[test]
 fn a_length_that_no_operand_changes() {
@@ -202,9 +232,7 @@ fn a_length_that_no_operand_changes() {
         map(xs, |x| {
             let start = (x, x.zeros_like().cast(DType::I64));
             let ((x, count), _) = scan(start, rows, |(x, count), row| ((x * row, count + 1), ()));
-            let mut inner = Recurrence::new();
-            let done = inner.steps_value(count).run(|_| x * 0.5);
-            done.ys.sum(0)
+            halves(x, count).sum(0)
         })
     });
     report(&graph.unwrap_or_else(|error| panic!("{error}")), &[numbers(&[4]), numbers(&[3])]);

@@ -32,19 +32,43 @@ pub(super) fn with_capacities(graph: &Graph, sizes: &Sizes) -> Option<(Graph, Si
     if !graph.nodes().iter().any(|node| node.op.bodies().into_iter().any(|body| body.binds_any())) {
         return None;
     }
-    let padded = with_padded_bodies(graph)?;
-    let mut sizes = sizes.clone();
-    padded.bound_symbols().iter().for_each(|symbol| sizes.remove(symbol));
-    assign_capacities(&padded, &padded, &mut sizes)?;
+    let padded = Padding { whole: graph, built: Vec::new() }.bodies(graph)?;
+    let mut sizes = without_computed_sizes(&padded, sizes);
+    let mut bodies = padded.nodes().iter().flat_map(|node| node.op.bodies());
+    bodies.try_for_each(|body| assign_capacities(body, &padded, &mut sizes))?;
     Some((padded, sizes))
 }
 
-/// Returns `sizes` without the sizes that the bodies of a graph bind, because each step may bind other sizes.
+/// Returns `sizes` without the sizes that the graph computes: each step of a loop may bind other sizes. The size of a
+/// loop that ends early outside of all other loops is the caller's capacity for its trace.
 pub(super) fn without_computed_sizes(graph: &Graph, sizes: &Sizes) -> Sizes {
     let mut sizes = sizes.clone();
-    let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
-    bodies.flat_map(|body| body.bound_symbols()).for_each(|symbol| sizes.remove(&symbol));
+    for node in graph.nodes() {
+        if let GraphOp::BindSize(op) = &node.op {
+            sizes.remove(&op.size);
+        }
+        let bodies = node.op.bodies().into_iter();
+        bodies.flat_map(|body| body.bound_symbols()).for_each(|symbol| sizes.remove(&symbol));
+    }
     sizes
+}
+
+/// Returns the symbols of the loops that end early, except those in bodies.
+pub(super) fn symbols_of_ends(graph: &Graph) -> Vec<Symbol> {
+    let symbol = |node: &Node| match &node.op {
+        GraphOp::Scan(scan) => scan.until.clone(),
+        _ => None,
+    };
+    graph.nodes().iter().filter_map(symbol).collect()
+}
+
+/// Returns `true` if the graph or a nested body contains a while loop without a bound, or binds a size.
+pub(super) fn has_unbounded(graph: &Graph) -> bool {
+    graph.nodes().iter().any(|node| {
+        matches!(&node.op, GraphOp::BindSize(_))
+            || matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
+            || node.op.bodies().into_iter().any(|body| has_unbounded(body))
+    })
 }
 
 /// Assigns a capacity to each size that `graph`, a body of `whole`, binds. A loop that ends early has the capacity of
@@ -107,100 +131,212 @@ fn fits(graph: &Graph, sizes: &Sizes) -> bool {
         .all(|node| are_sizes(node) && has_rows(node) && node.op.bodies().into_iter().all(|body| fits(body, sizes)))
 }
 
-/// Copies a graph, with padding in the bodies of its ops.
-fn with_padded_bodies(graph: &Graph) -> Option<Graph> {
-    let mut copy = GraphCopy::with_inputs_of(graph);
-    for node in graph.nodes() {
-        let bodies = node.op.bodies().into_iter().map(|body| match body.binds_any() {
-            true => padded_body(body).map(Arc::new),
-            false => Some(body.clone()),
-        });
-        let bodies = bodies.collect::<Option<Vec<_>>>()?;
-        copy.node(node, node.op.with_bodies(bodies))?;
-    }
-    copy.finish()
+/// Pads bodies of loops. A size has the same capacity wherever it occurs in the whole graph, so each padded body has
+/// symbols of its own.
+struct Padding<'g> {
+    whole: &'g Graph,
+    /// The graphs that were built from bodies.
+    built: Vec<Graph>,
 }
 
-/// Returns a body in which all sizes that it computes are padded: only `bind_size` binds them, and all values are
-/// correct if the size is larger than the number.
-fn padded_body(body: &Graph) -> Option<Graph> {
-    let body = with_padded_bodies(body)?;
-    if body.nodes().iter().all(|node| node.op.binds().next().is_none()) {
-        return Some(body);
-    }
-    with_rows_by_capacity(&batched(&body)?)
-}
-
-/// Batches a body over a single lane: the inputs from which the body computes sizes have the lane. Returns `None` if an
-/// op has no batching rule for sizes that differ between lanes, or if a loop that ends early is not padded.
-fn batched(body: &Graph) -> Option<Graph> {
-    let body = &with_takes(body)?;
-    let mut needed = vec![false; body.values().count()];
-    for node in body.nodes().iter().filter(|node| node.op.binds().next().is_some()) {
-        // In a loop that ends early, all operands may determine the number of steps.
-        let ends_early = matches!(&node.op, GraphOp::Scan(scan) if scan.until.is_some());
-        let inputs = if ends_early { &node.inputs[..] } else { node.inputs.get(..1)? };
-        inputs.iter().for_each(|input| needed[input.index()] = true);
-    }
-    for node in body.nodes().iter().rev() {
-        if node.outputs.iter().any(|output| needed[output.index()]) {
-            node.inputs.iter().for_each(|input| needed[input.index()] = true);
+impl Padding<'_> {
+    /// Copies a graph, with padding in the bodies of its ops.
+    fn bodies(&mut self, graph: &Graph) -> Option<Graph> {
+        let mut copy = GraphCopy::with_inputs_of(graph);
+        for node in graph.nodes() {
+            let bodies = node.op.bodies().into_iter().map(|body| match body.binds_any() {
+                true => self.body(body).map(Arc::new),
+                false => Some(body.clone()),
+            });
+            let bodies = bodies.collect::<Option<Vec<_>>>()?;
+            copy.node(node, node.op.with_bodies(bodies))?;
         }
+        copy.finish()
     }
-    let lane = Dim::from(1);
-    let built: CoreResult<Graph> = tracer::rebuild(body, Site::Unknown, |_| {
-        tracer::reserve_symbols(body);
-        let inputs: Vec<Batched> = inputs_of(body)
-            .into_iter()
-            .zip(body.inputs())
-            .map(|(value, input)| match needed[input.value.index()] {
-                true => Batched::mapped(value.unsqueeze(0)),
-                false => Batched::unmapped(value),
-            })
-            .collect();
-        let outputs = inline_batched(body, &lane, &inputs)?;
-        let single = |output: Batched| if output.mapped { output.value.squeeze(0) } else { output.value };
-        Ok::<_, Failed>(Named(body.named_outputs(outputs.into_iter().map(single))))
-    });
-    let built = built.ok()?;
-    // A loop that ends early is only padded if it has two additional carries: a flag, and the number of steps that ran.
-    let ending = |graph: &Graph| -> Vec<(usize, bool)> {
-        let ends_early = |node: &Node| match &node.op {
-            GraphOp::Scan(scan) if scan.until.is_some() => Some((scan.carries, scan.reverse)),
-            _ => None,
-        };
-        graph.live().filter_map(ends_early).collect()
-    };
-    let (before, after) = (ending(body), ending(&built));
-    let mut pairs = before.iter().zip(&after);
-    let are_padded = before.len() == after.len()
-        && pairs.all(|((before, is_reverse), (after, _))| !is_reverse && before + 2 <= *after);
-    are_padded.then(|| built.pruned())
-}
 
-/// Copies a graph, and turns each slice whose bounds it computes into a lookup, because the rule for such a slice
-/// requires that the type proves its bounds.
-fn with_takes(body: &Graph) -> Option<Graph> {
-    let bound: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
-    let is_bound = |dim: &Dim| dim.symbols().iter().any(|symbol| bound.contains(symbol));
-    let built: CoreResult<Graph> = tracer::rebuild(body, Site::Unknown, |_| {
-        tracer::reserve_symbols(body);
-        let replayed = Replay::new(body, inputs_of(body)).walk_live(|_, node, operands| {
-            at_site(node.site, || match &node.op {
-                GraphOp::Slice(op)
-                    if op.step == 1
-                        && (is_bound(&op.start) || is_bound(&op.limit))
-                        && !is_bound(&body.ty(node.inputs[0]).shape[op.axis]) =>
-                {
-                    let positions = iota(op.limit.clone() - &op.start, DType::I64) + size(&op.start, DType::I64);
-                    Ok(vec![operands[0].take(op.axis as i64, positions)])
-                }
-                op => emit(op.clone(), &operands),
-            })
+    /// Returns a body in which all sizes that it computes are padded: only `bind_size` binds them, and all values are
+    /// correct if the size is larger than the number.
+    fn body(&mut self, body: &Graph) -> Option<Graph> {
+        let body = self.bodies(body)?;
+        if body.nodes().iter().all(|node| node.op.binds().next().is_none()) {
+            return Some(body);
+        }
+        let batched = self.batched(&body)?;
+        self.with_rows_by_capacity(&batched)
+    }
+
+    /// Builds a graph with the outputs of `graph`. Its new symbols occur neither in the whole graph nor in another
+    /// padded body.
+    fn rebuild(&mut self, graph: &Graph, outputs: impl FnOnce() -> Result<Vec<Value>, Failed>) -> Option<Graph> {
+        let built: CoreResult<Graph> = tracer::rebuild(graph, Site::Unknown, |_| {
+            [graph, self.whole].into_iter().chain(&self.built).for_each(tracer::reserve_symbols);
+            Ok::<_, Failed>(Named(graph.named_outputs(outputs()?)))
+        });
+        let built = built.ok()?;
+        self.built.push(built.clone());
+        Some(built)
+    }
+
+    /// Batches a body over a single lane: the inputs from which the body computes sizes have the lane. Returns `None` if an
+    /// op has no batching rule for sizes that differ between lanes, or if a loop that ends early is not padded.
+    fn batched(&mut self, body: &Graph) -> Option<Graph> {
+        let body = &self.with_takes(body)?;
+        let mut needed = vec![false; body.values().count()];
+        for node in body.nodes().iter().filter(|node| node.op.binds().next().is_some()) {
+            // In a loop that ends early, all operands may determine the number of steps.
+            let ends_early = matches!(&node.op, GraphOp::Scan(scan) if scan.until.is_some());
+            let inputs = if ends_early { &node.inputs[..] } else { node.inputs.get(..1)? };
+            inputs.iter().for_each(|input| needed[input.index()] = true);
+        }
+        for node in body.nodes().iter().rev() {
+            if node.outputs.iter().any(|output| needed[output.index()]) {
+                node.inputs.iter().for_each(|input| needed[input.index()] = true);
+            }
+        }
+        let lane = Dim::from(1);
+        let built = self.rebuild(body, || {
+            let inputs: Vec<Batched> = inputs_of(body)
+                .into_iter()
+                .zip(body.inputs())
+                .map(|(value, input)| match needed[input.value.index()] {
+                    true => Batched::mapped(value.unsqueeze(0)),
+                    false => Batched::unmapped(value),
+                })
+                .collect();
+            let outputs = inline_batched(body, &lane, &inputs)?;
+            let single = |output: Batched| if output.mapped { output.value.squeeze(0) } else { output.value };
+            Ok(outputs.into_iter().map(single).collect())
         })?;
-        Ok::<_, Failed>(Named(body.named_outputs(replayed.outputs()?)))
-    });
-    built.ok()
+        // A loop that ends early is only padded if it has two additional carries: a flag, and the number of steps that ran.
+        let ending = |graph: &Graph| -> Vec<(usize, bool)> {
+            let ends_early = |node: &Node| match &node.op {
+                GraphOp::Scan(scan) if scan.until.is_some() => Some((scan.carries, scan.reverse)),
+                _ => None,
+            };
+            graph.live().filter_map(ends_early).collect()
+        };
+        let (before, after) = (ending(body), ending(&built));
+        let mut pairs = before.iter().zip(&after);
+        let are_padded = before.len() == after.len()
+            && pairs.all(|((before, is_reverse), (after, _))| !is_reverse && before + 2 <= *after);
+        are_padded.then(|| built.pruned())
+    }
+
+    /// Copies a graph, and turns each slice whose bounds it computes into a lookup, because the rule for such a slice
+    /// requires that the type proves its bounds.
+    fn with_takes(&mut self, body: &Graph) -> Option<Graph> {
+        let bound: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
+        let is_bound = |dim: &Dim| dim.symbols().iter().any(|symbol| bound.contains(symbol));
+        self.rebuild(body, || {
+            let replayed = Replay::new(body, inputs_of(body)).walk_live(|_, node, operands| {
+                at_site(node.site, || match &node.op {
+                    GraphOp::Slice(op)
+                        if op.step == 1
+                            && (is_bound(&op.start) || is_bound(&op.limit))
+                            && !is_bound(&body.ty(node.inputs[0]).shape[op.axis]) =>
+                    {
+                        let positions = iota(op.limit.clone() - &op.start, DType::I64) + size(&op.start, DType::I64);
+                        Ok(vec![operands[0].take(op.axis as i64, positions)])
+                    }
+                    op => emit(op.clone(), &operands),
+                })
+            })?;
+            Ok(replayed.outputs()?)
+        })
+    }
+
+    /// Copies a batched graph so that only `bind_size` binds sizes. Loops run as many steps as the size's capacity, and skip
+    /// the body in the steps beyond the number that is bound to the size. Returns `None` if a size is not padded.
+    fn with_rows_by_capacity(&mut self, graph: &Graph) -> Option<Graph> {
+        let (mut copy, mut numbers) = (GraphCopy::with_inputs_of(graph), HashMap::new());
+        for node in graph.nodes() {
+            let binds_number = matches!(&node.op, GraphOp::BindSize(_))
+                || matches!(&node.op, GraphOp::Scan(scan) if scan.steps_operand);
+            if binds_number && !is_largest_of_lanes(graph, node.inputs[0]) {
+                return None;
+            }
+            if let GraphOp::BindSize(op) = &node.op {
+                numbers.insert(op.size.clone(), copy.get(node.inputs[0])?);
+                copy.node(node, node.op.clone())?;
+                continue;
+            }
+            let bodies = node.op.bodies().into_iter().map(|body| self.with_rows_by_capacity(body).map(Arc::new));
+            let op = node.op.with_bodies(bodies.collect::<Option<Vec<_>>>()?);
+            let GraphOp::Scan(scan) = op else {
+                copy.node(node, op)?;
+                continue;
+            };
+            let mut inputs = &node.inputs[..];
+            if scan.steps_operand {
+                let (number, size) = (copy.get(inputs[0])?, scan.steps.as_symbol()?.clone());
+                copy.graph.push_node(BindSize { size: size.clone() }.into(), &[number], node.site).ok()?;
+                let dtype = graph.ty(inputs[0]).dtype;
+                let rows = Size { dim: Dim::symbol(&size), dtype };
+                let rows = copy.graph.push_node(rows.into(), &[], node.site).ok()?[0];
+                // A loop in descending order begins at the last row of its capacity.
+                copy.set(inputs[0], rows);
+                numbers.insert(size, number);
+                inputs = &inputs[1..];
+            }
+            let scan = Scan { steps_operand: false, ..scan };
+            let mut operands = inputs.iter().map(|input| copy.get(*input)).collect::<Option<Vec<ValueId>>>()?;
+            let number = scan.steps.as_symbol().filter(|_| scan.until.is_none()).and_then(|symbol| numbers.get(symbol));
+            let skipping = number.and_then(|number| Some((*number, self.skipping(&scan, copy.graph.ty(*number))?)));
+            let scan = match skipping {
+                Some((number, body)) => {
+                    operands.push(number);
+                    Scan { body: Arc::new(body), invariants: scan.invariants + 1, ..scan }
+                }
+                None => scan,
+            };
+            let results = copy.graph.push_node(scan.into(), &operands, node.site).ok()?;
+            node.outputs.iter().zip(results).for_each(|(output, result)| copy.set(*output, result));
+        }
+        copy.finish()
+    }
+
+    /// Returns the body of a batched loop with an additional invariant, the number of steps. In the steps beyond this
+    /// number, it only counts. Returns `None` if no carry holds the index of the step.
+    fn skipping(&mut self, scan: &Scan, number: &TensorType) -> Option<Graph> {
+        let (body, params, results) = (&scan.body, scan.params(), scan.results());
+        let counters: Vec<Option<i64>> = params
+            .carries
+            .clone()
+            .zip(results.carries.clone())
+            .map(|(param, result)| counts_by(body, body.inputs()[param].value, body.outputs()[result].value))
+            .collect();
+        let step = counters.iter().position(|by| *by == Some(if scan.reverse { -1 } else { 1 }))?;
+        self.rebuild(body, || {
+            let inputs = inputs_of(body);
+            let number = tracer::input("number", number.clone(), false, Site::Unknown);
+            let index = inputs[params.carries.start + step];
+            let outputs = cond(
+                number.cast(index.dtype()).gt(index),
+                || inline(body, &inputs).unwrap_or_default(),
+                || {
+                    let mut skipped = Vec::with_capacity(results.count);
+                    for (buffer, (params, written)) in
+                        scan.buffers.iter().zip(params.buffers.iter().zip(&results.buffers))
+                    {
+                        let rows = written.clone().zip(&buffer.writes);
+                        skipped.extend(rows.map(|(row, offset)| match old_row(buffer, *offset) {
+                            Some(read) => inputs[params.start + read],
+                            None => {
+                                let ty = body.ty(body.outputs()[row].value);
+                                full(ty.shape.clone(), ty.dtype, 0.0)
+                            }
+                        }));
+                    }
+                    skipped.extend(params.carries.clone().zip(&counters).map(|(param, by)| match by {
+                        Some(by) => inputs[param] + *by,
+                        None => inputs[param],
+                    }));
+                    skipped
+                },
+            );
+            Ok(outputs)
+        })
+    }
 }
 
 /// Declares the inputs of a graph in the open graph, with unique names.
@@ -211,106 +347,12 @@ fn inputs_of(graph: &Graph) -> Vec<Value> {
     graph.inputs().iter().enumerate().map(input).collect()
 }
 
-/// Copies a batched graph so that only `bind_size` binds sizes. Loops run as many steps as the size's capacity, and skip
-/// the body in the steps beyond the number that is bound to the size. Returns `None` if a size is not padded.
-fn with_rows_by_capacity(graph: &Graph) -> Option<Graph> {
-    let (mut copy, mut numbers) = (GraphCopy::with_inputs_of(graph), HashMap::new());
-    for node in graph.nodes() {
-        let binds_number =
-            matches!(&node.op, GraphOp::BindSize(_)) || matches!(&node.op, GraphOp::Scan(scan) if scan.steps_operand);
-        if binds_number && !is_largest_of_lanes(graph, node.inputs[0]) {
-            return None;
-        }
-        if let GraphOp::BindSize(op) = &node.op {
-            numbers.insert(op.size.clone(), copy.get(node.inputs[0])?);
-            copy.node(node, node.op.clone())?;
-            continue;
-        }
-        let bodies = node.op.bodies().into_iter().map(|body| with_rows_by_capacity(body).map(Arc::new));
-        let op = node.op.with_bodies(bodies.collect::<Option<Vec<_>>>()?);
-        let GraphOp::Scan(scan) = op else {
-            copy.node(node, op)?;
-            continue;
-        };
-        let mut inputs = &node.inputs[..];
-        if scan.steps_operand {
-            let (number, size) = (copy.get(inputs[0])?, scan.steps.as_symbol()?.clone());
-            copy.graph.push_node(BindSize { size: size.clone() }.into(), &[number], node.site).ok()?;
-            let dtype = graph.ty(inputs[0]).dtype;
-            let rows = Size { dim: Dim::symbol(&size), dtype };
-            let rows = copy.graph.push_node(rows.into(), &[], node.site).ok()?[0];
-            // A loop in descending order begins at the last row of its capacity.
-            copy.set(inputs[0], rows);
-            numbers.insert(size, number);
-            inputs = &inputs[1..];
-        }
-        let scan = Scan { steps_operand: false, ..scan };
-        let mut operands = inputs.iter().map(|input| copy.get(*input)).collect::<Option<Vec<ValueId>>>()?;
-        let number = scan.steps.as_symbol().filter(|_| scan.until.is_none()).and_then(|symbol| numbers.get(symbol));
-        let skipping = number.and_then(|number| Some((*number, skipping(&scan, copy.graph.ty(*number))?)));
-        let scan = match skipping {
-            Some((number, body)) => {
-                operands.push(number);
-                Scan { body: Arc::new(body), invariants: scan.invariants + 1, ..scan }
-            }
-            None => scan,
-        };
-        let results = copy.graph.push_node(scan.into(), &operands, node.site).ok()?;
-        node.outputs.iter().zip(results).for_each(|(output, result)| copy.set(*output, result));
-    }
-    copy.finish()
-}
-
 /// Returns `true` if a number is the largest size of all lanes, as the batching rules compute it. Only the sizes of such
 /// numbers are padded: the others are the same in all lanes.
 fn is_largest_of_lanes(graph: &Graph, number: ValueId) -> bool {
     let Some(Node { op: GraphOp::Select(_), inputs, .. }) = graph.node_of(number) else { return false };
     let Some(Node { op: GraphOp::Reduce(reduce), inputs, .. }) = graph.node_of(inputs[2]) else { return false };
     reduce.kind == ReduceKind::Max && matches!(graph.node_of(inputs[0]), Some(Node { op: GraphOp::Concat(_), .. }))
-}
-
-/// Returns the body of a batched loop with an additional invariant, the number of steps. In the steps beyond this
-/// number, it only counts. Returns `None` if no carry holds the index of the step.
-fn skipping(scan: &Scan, number: &TensorType) -> Option<Graph> {
-    let (body, params, results) = (&scan.body, scan.params(), scan.results());
-    let counters: Vec<Option<i64>> = params
-        .carries
-        .clone()
-        .zip(results.carries.clone())
-        .map(|(param, result)| counts_by(body, body.inputs()[param].value, body.outputs()[result].value))
-        .collect();
-    let step = counters.iter().position(|by| *by == Some(if scan.reverse { -1 } else { 1 }))?;
-    let built: CoreResult<Graph> = tracer::rebuild(body, Site::Unknown, |_| {
-        tracer::reserve_symbols(body);
-        let inputs = inputs_of(body);
-        let number = tracer::input("number", number.clone(), false, Site::Unknown);
-        let index = inputs[params.carries.start + step];
-        let outputs = cond(
-            number.cast(index.dtype()).gt(index),
-            || inline(body, &inputs).unwrap_or_default(),
-            || {
-                let mut skipped = Vec::with_capacity(results.count);
-                for (buffer, (params, written)) in scan.buffers.iter().zip(params.buffers.iter().zip(&results.buffers))
-                {
-                    let rows = written.clone().zip(&buffer.writes);
-                    skipped.extend(rows.map(|(row, offset)| match old_row(buffer, *offset) {
-                        Some(read) => inputs[params.start + read],
-                        None => {
-                            let ty = body.ty(body.outputs()[row].value);
-                            full(ty.shape.clone(), ty.dtype, 0.0)
-                        }
-                    }));
-                }
-                skipped.extend(params.carries.clone().zip(&counters).map(|(param, by)| match by {
-                    Some(by) => inputs[param] + *by,
-                    None => inputs[param],
-                }));
-                skipped
-            },
-        );
-        Ok::<_, Failed>(Named(body.named_outputs(outputs)))
-    });
-    built.ok()
 }
 
 /// Returns the position of the row at `offset` among the rows that a step reads from a full buffer. Returns `None` for

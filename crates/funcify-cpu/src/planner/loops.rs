@@ -203,8 +203,7 @@ impl Planner {
 
     /// Emits a loop with early exit. The loop ends after the maximum number of steps at the latest.
     fn steps_until(&mut self, planned: &Loop<'_>) -> Result<()> {
-        let level = self.emitter.blocks.depth();
-        let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));
+        let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], self.emitter.blocks.depth()));
         self.emitter.fill(&goes_on, 1.0)?;
         self.emitter.fill(&count, 0.0)?;
         let ending = Ending { goes_on, count };
@@ -215,9 +214,10 @@ impl Planner {
             self.emitter.blocks.close_while((Vec::new(), holds), Some(planned.steps));
         }
         self.emitter.fired.note(Transformation::EndsEarly);
-        // A step's own loop that ends early is padded if its symbol has a size: the size is then the number of rows.
-        let symbol = planned.scan.until.clone().filter(|symbol| level == 1 || self.sizes.get(symbol).is_none());
-        self.counts.extend(symbol.map(|symbol| (symbol, ending.count)));
+        // A loop in a body is padded if its symbol has a size: the size is then the number of rows.
+        let until = planned.scan.until.clone();
+        let until = until.filter(|until| self.outer_ends.contains(until) || self.sizes.get(until).is_none());
+        self.counts.extend(until.map(|until| (until, ending.count)));
         Ok(())
     }
 

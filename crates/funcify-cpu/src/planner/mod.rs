@@ -278,6 +278,7 @@ fn plan_with_swaps(
         swapped,
         moved: HashSet::new(),
         counts: Vec::new(),
+        outer_ends: capacity::symbols_of_ends(graph),
         constants: Vec::new(),
         inputs: graph.inputs().len(),
         part: labels.size() / parts,
@@ -362,15 +363,6 @@ fn type_of(dtype: DType) -> Type {
     }
 }
 
-/// Returns `true` if the graph or a nested body contains a while loop without a bound, or binds a size.
-fn has_unbounded(graph: &Graph) -> bool {
-    graph.nodes().iter().any(|node| {
-        matches!(&node.op, GraphOp::BindSize(_))
-            || matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
-            || node.op.bodies().into_iter().any(|body| has_unbounded(body))
-    })
-}
-
 /// Returns the element type of a plan for the graph, or an error if the graph has no floats.
 fn element_type(graph: &Graph) -> Result<DType> {
     funcify_analysis::element_type(graph).ok_or_else(|| Declined::new("input", "no floats"))
@@ -394,6 +386,8 @@ struct Planner {
     moved: HashSet<(GraphId, usize)>,
     /// The elements that count the steps of loops with early exit, keyed by the loop's symbol.
     counts: Vec<(Symbol, View)>,
+    /// The symbols of the loops with early exit that are outside of all bodies.
+    outer_ends: Vec<Symbol>,
     constants: Vec<HostTensor>,
     /// The number of inputs of the graph.
     inputs: usize,
@@ -446,7 +440,7 @@ impl Planner {
     /// Reserves the element that marks the call as rejected, if a loop of the graph may set it. The element is
     /// initialised here rather than at the loop, because code in a branch might not run.
     fn reserve_refusal(&mut self, graph: &Graph) -> Result<()> {
-        if self.ranges.max_checked_steps().is_some() && has_unbounded(graph) {
+        if self.ranges.max_checked_steps().is_some() && capacity::has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);
             self.emitter.fill(&refusal, 0.0)?;
             self.refusal = Some(refusal);

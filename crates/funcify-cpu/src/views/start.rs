@@ -68,10 +68,12 @@ pub(crate) struct Start {
 
 impl Start {
     /// Returns the start of an operand that spans `span` elements. `block` is the stride between its blocks, in units.
+    /// An operand without elements stays at the start of its region, which may be empty.
     pub(crate) fn of(layouts: &[Layout], operand: &Operand, span: usize, block: isize) -> Self {
         let Operand { region, unit, offset, steps, .. } = *operand;
         let (at, scale, size) = match layouts[region] {
             Layout::Columns { size, .. } => (unit, 1, size),
+            Layout::Elements { size, .. } if span == 0 => (0, 0, size),
             Layout::Elements { pitch, size } => ((unit * pitch + offset) * size, (pitch * size) as isize, size),
         };
         let (offset, span) = (offset * size, span * size);

@@ -1,7 +1,8 @@
 //! Lowers a program, or its loops, to code that the backend compiles as a whole.
 
 use funcify_core::graph::{Output, ValueMap};
-use funcify_core::ops::{Control, Movement};
+use funcify_core::ops::{Control, Movement, no_size};
+use funcify_core::types::SizeError;
 
 use super::report::Steps;
 use super::*;
@@ -131,7 +132,24 @@ impl<B: Backend> Lowering<'_, B> {
         };
         self.report_loop(self.notes.loops.len(), graph, node, LoopStrategy::Compiled, None, None);
         let results = self.push_whole(node_graph, compiled, node.place(), operands)?;
+        self.bind_known_steps(node, node_graph)?;
         Ok(Attempt::Compiled(self.registers_of_all_results(results, used.into_iter())))
+    }
+
+    /// Binds the number of steps of a compiled loop if an operand of the loop held this number. `resolved` is the
+    /// loop's graph, with known sizes.
+    fn bind_known_steps(&mut self, node: &Node, resolved: &Graph) -> Result<()> {
+        let Op::Scan(Scan { steps_operand: true, steps, .. }) = &node.op else { return Ok(()) };
+        let at = node.place();
+        let counts = resolved.nodes().iter().filter_map(|node| match &node.op {
+            Op::Scan(scan) => Some(scan.steps.value(&self.sizes)),
+            _ => None,
+        });
+        let (Some(symbol), Some(count)) = (steps.as_symbol(), counts.last()) else { return Ok(()) };
+        let count = count.map_err(|error| no_size(&at, error))?;
+        let size = usize::try_from(count).map_err(|_| no_size(&at, SizeError::Negative(steps.clone(), count)))?;
+        self.sizes.set(symbol, size);
+        self.push(&at, Action::Bind { symbol: symbol.clone(), size }, &[], 0).map(drop)
     }
 
     /// Compiles a loop to code that may reject its operands at run time. If the backend declines, returns the backend's
@@ -155,13 +173,14 @@ impl<B: Backend> Lowering<'_, B> {
         request_whole(self.settings.backend, self.request(graph, true, true)).err().unwrap_or(declined)
     }
 
-    /// Returns the current sizes except those that the bodies of a graph's ops bind, and the symbols of these. Such sizes
-    /// are unknown, even if `self.sizes` still has their values from the previous step of an unrolled loop.
+    /// Returns the current sizes except those that the graph binds, and the symbols that the bodies of its ops bind. Such
+    /// sizes are unknown, even if `self.sizes` still has their values from the previous step of an unrolled loop.
     fn sizes_outside_bodies(&self, graph: &Graph) -> (Sizes, HashSet<Symbol>) {
         let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
         let bound: HashSet<Symbol> = bodies.flat_map(|body| body.bound_symbols()).collect();
         let mut sizes = self.sizes.clone();
-        bound.iter().for_each(|symbol| sizes.remove(symbol));
+        let own = graph.nodes().iter().flat_map(|node| node.op.binds());
+        own.chain(&bound).for_each(|symbol| sizes.remove(symbol));
         (sizes, bound)
     }
 

@@ -41,7 +41,7 @@ impl Run {
         std::fs::write(path, serde_json::to_string_pretty(self)?).with_context(|| path.display().to_string())
     }
 
-    /// Adds those rows of an earlier run that this run lacks, if both runs measured the same version.
+    /// Adds the rows of an earlier run that are missing from this run, if both runs measured the same version.
     pub(crate) fn add(&mut self, earlier: Run) {
         if earlier.version != self.version {
             return;

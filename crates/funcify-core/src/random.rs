@@ -1,4 +1,4 @@
-//! Random numbers as values of a program, drawn by a counter-based generator. All backends produce the same numbers.
+//! Random numbers as values of a program, drawn by a counter-based generator. All backends produce the same bits.
 //!
 //! A key is an ordinary value of type `u32[2]`. It can be an input or the carry of a loop, and `vmap` can map over it.
 //! Each function that draws numbers takes a key, and returns the same numbers for the same key. To get independent

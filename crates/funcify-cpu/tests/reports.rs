@@ -82,7 +82,7 @@ fn a_switch_on_an_integer_is_compiled() {
         });
         sum.0
     });
-    // An index outside of the branches selects the nearest one.
+    // An index out of range selects the nearest branch.
     let indices = [i64::MIN, -1, 0, 1, 2, 3, (1 << 33) + 1, i64::MAX];
     let inputs = [numbers(&[indices.len(), 3]), HostTensor::scalar(0f32), indices.into()];
     let compiled = report(&graph.unwrap(), &inputs);

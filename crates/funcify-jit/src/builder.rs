@@ -181,7 +181,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.stored_after_loop.push((register, stream, at, len));
     }
 
-    /// Ends the loop at this point of an iteration if the first lane of a value is 0.
+    /// Emits a branch that leaves the loop at this point if the first lane of `value` is 0.
     pub fn end_unless(&mut self, value: Value) {
         let holds = self.is_not_zero(value);
         let further = self.function.create_block();

@@ -75,8 +75,8 @@ fn is_natural(steps: &Dim) -> bool {
     steps.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Returns `true` if the original and the shortened program both reject a negative number of steps: the original one in
-/// a slice of a trace, and the shortened one in a slice of a sequence.
+/// Returns `true` if both programs fail for a negative number of steps: the original one when it slices a trace, and
+/// the shortened one when it slices a sequence.
 fn is_negative_rejected(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
     scan.sequences.iter().any(|sequence| sequence.reach() == 0)
         && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))

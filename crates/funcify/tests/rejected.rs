@@ -4,7 +4,8 @@
 //! T=0 n=-1` before a program means that the program fails only at run time, with these sizes and integers.
 //! `FUNCIFY_BLESS=1 cargo test -p funcify --test rejected` rewrites the error messages.
 //!
-//! [`every_sentence_of_a_refusal_is_read_by_a_test`] finds clauses that no program covers, here or in `errors/`.
+//! [`every_sentence_of_a_refusal_is_read_by_a_test`] fails if the message of a clause occurs neither in `rejected/` nor
+//! in `errors/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

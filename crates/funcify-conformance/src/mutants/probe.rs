@@ -36,7 +36,7 @@ pub const MEMORY_BUDGET: u64 = 64 << 20;
 /// The time limit of a run.
 const TIME_LIMIT: Duration = Duration::from_millis(100);
 
-/// The maximum number of ops in a program that is differentiated and batched.
+/// The maximum number of ops up to which a program is also differentiated and batched.
 const MAX_OPS: usize = 150;
 
 /// The maximum total number of elements in the arguments of a program.

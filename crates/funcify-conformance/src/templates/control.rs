@@ -79,7 +79,7 @@ fn cumulative_reduction(draft: &Draft<'_, '_>, value: Value) -> Value {
     value.cumulative(kind, draft.below(value.rank()) as i64, draft.one_in(3))
 }
 
-/// Draws cumulative reductions of captured values and of computed values, in branches and in steps.
+/// Draws cumulative reductions of captured values and of computed values, in branches and in bodies of loops.
 pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[1], &[9], &[4, 2]];
     let shape = draft.pick(&SHAPES);

@@ -104,7 +104,7 @@ impl Value {
     /// Computes `x * 2^exponent` for each element x of this value. A subnormal result is rounded only once, and a
     /// result that is too large is infinite. The value must have a float type. The exponent is a Rust integer, or a
     /// value of any integer type. Both operands are broadcast to a common shape. The function is linear in x, and no
-    /// derivative passes through the exponent. Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, except that in JAX
+    /// gradient flows through the exponent. Corresponds to C's `ldexp` and to JAX's `jnp.ldexp`, except that in JAX
     /// the power of 2 itself may overflow.
     ///
     /// ```

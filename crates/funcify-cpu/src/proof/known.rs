@@ -24,7 +24,7 @@ static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<OnceLock<Verdict>>>>> = LazyLock::
 /// The maximum number of cached verdicts. When the cache is full, it is cleared.
 const MAX_ENTRIES: usize = 1 << 17;
 
-/// Returns the cached verdict for a subject. If there is none, proves the subject and caches the verdict.
+/// Returns the cached verdict for a subject. If there is none, tries to prove the subject and caches the verdict.
 pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
     let key = key(subject);
     let verdict = {

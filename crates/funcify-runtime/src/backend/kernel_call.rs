@@ -1,5 +1,5 @@
-//! [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the trait for types that a kernel may
-//! return.
+//! Defines [`KernelCall`], the context that a kernel receives, and [`IntoTensors`], the trait for types that a kernel
+//! may return.
 
 use funcify_core::error::{BackendError, Error, Place};
 use funcify_core::types::{DType, Dim, Shape, SizeError, Sizes, TensorType};

@@ -31,7 +31,7 @@ use crate::lower::{Notes, Settings};
 /// natively and nothing is compiled as a whole. In this case, [`compile`](Function::compile) builds that program.
 /// Otherwise, programs are specialised for sizes and for the values of the static inputs on which they depend. The
 /// first call with new sizes or new values of static inputs builds a program and caches it.
-/// [`specialization`](Function::specialization) tells which case applies.
+/// [`specialization`](Function::specialization) reports which case applies.
 ///
 /// ```
 /// use funcify::dispatch::{Function, Reference};

@@ -11,7 +11,8 @@ use half::{bf16, f16};
 pub use libm::asinh;
 
 /// Computes the inverse hyperbolic cosine, which is NaN below 1. The standard library's version overflows for very
-/// large operands, and loses half of the digits near 1. The version in `libm` fails to return NaN far below -1.
+/// large operands, and loses half of the digits near 1. Far below -1, the version in `libm` returns a number instead
+/// of NaN.
 pub fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }

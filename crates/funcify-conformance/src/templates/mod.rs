@@ -14,6 +14,7 @@
 mod axes;
 mod campaign;
 mod check;
+mod computed;
 mod control;
 mod draft;
 mod extrema;
@@ -49,7 +50,7 @@ use crate::arbitrary::{Choices, splitmix64};
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
 /// The families of programs. Each has a name, and a function that builds its programs.
-const FAMILIES: [(&str, Make); 27] = [
+const FAMILIES: [(&str, Make); 28] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
     ("sums of outer products", states::outer_products),
@@ -70,6 +71,7 @@ const FAMILIES: [(&str, Make); 27] = [
     ("choices", control::choices),
     ("running reductions", control::running_reductions),
     ("early ends", control::early_ends),
+    ("computed sizes", computed::sizes),
     ("integers", numbers::integers),
     ("fixed integers", numbers::fixed_integers),
     ("narrow floats", numbers::narrow_floats),

@@ -139,15 +139,13 @@ impl<B: Backend> Lowering<'_, B> {
     /// Binds the number of steps of a compiled loop if an operand of the loop held this number. `resolved` is the
     /// loop's graph, with known sizes.
     fn bind_known_steps(&mut self, node: &Node, resolved: &Graph) -> Result<()> {
-        let Op::Scan(Scan { steps_operand: true, steps, .. }) = &node.op else { return Ok(()) };
+        let (Op::Scan(scan), Some(Node { op: Op::Scan(known), .. })) = (&node.op, resolved.nodes().last()) else {
+            return Ok(());
+        };
+        let Some(symbol) = scan.steps.as_symbol().filter(|_| scan.steps_operand) else { return Ok(()) };
         let at = node.place();
-        let counts = resolved.nodes().iter().filter_map(|node| match &node.op {
-            Op::Scan(scan) => Some(scan.steps.value(&self.sizes)),
-            _ => None,
-        });
-        let (Some(symbol), Some(count)) = (steps.as_symbol(), counts.last()) else { return Ok(()) };
-        let count = count.map_err(|error| no_size(&at, error))?;
-        let size = usize::try_from(count).map_err(|_| no_size(&at, SizeError::Negative(steps.clone(), count)))?;
+        let count = known.steps.value(&self.sizes).map_err(|error| no_size(&at, error))?;
+        let size = usize::try_from(count).map_err(|_| no_size(&at, SizeError::Negative(known.steps.clone(), count)))?;
         self.sizes.set(symbol, size);
         self.push(&at, Action::Bind { symbol: symbol.clone(), size }, &[], 0).map(drop)
     }

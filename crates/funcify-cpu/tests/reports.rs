@@ -3,8 +3,8 @@
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{
-    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, ScanOptions, Value, bind_size, evaluate,
-    fori_loop, map, scan, scan_until_with, scan_with, size, switch, while_loop,
+    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions, Value, bind_size,
+    evaluate, fori_loop, map, map_with, scan, scan_until_with, scan_with, size, switch, while_loop,
 };
 use funcify_conformance::all_cases;
 use funcify_conformance::support::{OpProgram, Support, determine_support, op_programs};
@@ -224,6 +224,24 @@ fn halves(x: Value, number: Value) -> Value {
     halves.steps_value(number).run(|_| x * 0.5).ys
 }
 
+/// The number of chunks follows from the size of a sequence. The loop over the chunks is compiled, and the ops after it
+/// need this number. The trace of the other loop prevents that the program is compiled as a whole.
+#[test]
+fn chunks_beside_a_loop_that_ends_early() {
+    let graph = Graph::build("chunks", |g| {
+        let xs = (g.input("xs", "f32[T]") * 48.0).round();
+        let (last, ys) = scan_until_with(ScanOptions::new(), xs.index(0, 0) * 0.0, xs, |sum, x| {
+            let sum = sum + x;
+            (sum, sum * 2.0, sum.gt(20.0))
+        });
+        let doubled = map_with(MapOptions::new().chunk(3), xs, |x| x * 2.0);
+        (doubled + last, ys.sum(0))
+    });
+    for steps in [1, 3, 4, 7] {
+        report(graph.as_ref().unwrap(), &[numbers(&[steps])]);
+    }
+}
+
 /// The number of rows follows from a loop that counts its steps, so it is the same in each step of the outer loop.
 #[test]
 fn a_length_that_no_operand_changes() {
@@ -238,21 +256,24 @@ fn a_length_that_no_operand_changes() {
     report(&graph.unwrap_or_else(|error| panic!("{error}")), &[numbers(&[4]), numbers(&[3])]);
 }
 
-/// A step reads as many rows as a number says. A number beyond the rows is an error.
+/// A step reads as many rows as a number says. A number beyond the rows is an error, so the loop runs natively: padding
+/// would hide the error.
 #[test]
-fn slices_of_computed_lengths_are_compiled() {
+fn slices_of_computed_lengths_beyond_the_rows_are_errors() {
     let graph = Graph::build("heads", |g| {
         let (xs, counts) = (g.input("xs", "f32[T]"), g.input("counts", "i64[B]"));
         map(counts, |count| xs.slice(0, ..bind_size(count)).sum(0) - xs.slice(0, bind_size(count)..).max(0))
     });
     let graph = graph.unwrap_or_else(|error| panic!("{error}"));
-    let xs = numbers(&[100]);
-    let compiled = report(&graph, &[xs.clone(), [2i64, 0, 99].into()]);
-    assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
-    for count in [101, -1] {
-        let inputs = [xs.clone(), [2i64, count, 3].into()];
-        let error = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap_err();
-        assert_eq!(error.kind(), evaluate(&graph, &inputs).unwrap_err().kind(), "{error}");
+    for rows in [10, 100] {
+        let xs = numbers(&[rows]);
+        let compiled = report(&graph, &[xs.clone(), [2i64, 0, rows as i64 - 1].into()]);
+        assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Native), "{compiled}");
+        for count in [rows as i64 + 1, -1] {
+            let inputs = [xs.clone(), [2i64, count, 3].into()];
+            let error = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap_err();
+            assert_eq!(error.kind(), evaluate(&graph, &inputs).unwrap_err().kind(), "{error}");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use funcify::Error;
 use funcify::dispatch::{CompileOptions, Executor, Function, LoopStrategy};
-use funcify_conformance::{Case, Expectations, Status, Subject, all_cases, run_case};
+use funcify_conformance::{Case, Expectations, FALLIBLE_SIZES, Status, Subject, all_cases, run_case};
 use funcify_cpu::{Cpu, proof_counts, proof_gaps, prove_thoroughly};
 
 #[test]
@@ -56,12 +56,12 @@ fn all_are_checked() {
     assert!(all > 1000 && proved * 100 > provable * 99, "{counts:?}");
 }
 
-/// Asserts that every loop of every case is compiled, and that no case fails with an internal error, which would be a bug
-/// in the planner. With `FUNCIFY_SHOW=1`, also prints the number of loops.
+/// Asserts that every loop of every case is compiled, except those in [`FALLIBLE_SIZES`], and that no case fails with an
+/// internal error, which would be a bug in the planner. With `FUNCIFY_SHOW=1`, also prints the number of loops.
 #[test]
 fn every_loop_is_compiled() {
     prove_thoroughly();
-    let (mut compiled, mut declined) = (0, BTreeMap::<String, Vec<String>>::new());
+    let (mut compiled, mut fallible, mut declined) = (0, 0, BTreeMap::<String, Vec<String>>::new());
     let mut faults = Vec::new();
     for case in all_cases().unwrap() {
         let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
@@ -75,6 +75,7 @@ fn every_loop_is_compiled() {
             match each.declined {
                 None if each.strategy == LoopStrategy::Compiled => compiled += 1,
                 None => declined.entry(format!("{}, not requested", each.op)).or_default().push(case.name.clone()),
+                Some(_) if FALLIBLE_SIZES.iter().any(|name| case.name.starts_with(name)) => fallible += 1,
                 Some(why) => declined.entry(format!("{}: {why}", each.op)).or_default().push(case.name.clone()),
             }
         }
@@ -89,5 +90,8 @@ fn every_loop_is_compiled() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
-    assert!(compiled > 2000 && declined.is_empty(), "{compiled} are compiled, and not these: {declined:#?}");
+    assert!(
+        compiled > 2000 && fallible < 20 && declined.is_empty(),
+        "{compiled} are compiled, and not these: {declined:#?}"
+    );
 }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use funcify_analysis::Possible;
 use funcify_body::{Body, Compare, IntBinary, Op as BodyOp};
 use funcify_core::error::{Result as CoreResult, Site};
-use funcify_core::graph::{Failed, Graph, GraphCopy, Input, Node, Replay, ValueId, at_site, emit, inline, tracer};
+use funcify_core::graph::{Failed, Graph, GraphCopy, Input, Node, ValueId, cannot_fail, inline, tracer};
 use funcify_core::ops::scan::{Buffer, Scan, Start};
-use funcify_core::ops::{Binary as GraphBinary, BindSize, ReduceKind, Size};
+use funcify_core::ops::{Attribute, Binary as GraphBinary, BindSize, OpRules, ReduceKind, Size};
 use funcify_core::tree::Named;
 use funcify_core::types::{Dim, Symbol, TensorType};
 use funcify_core::vmap::{Batched, inline as inline_batched};
-use funcify_core::{Value, cond, full, iota, size};
+use funcify_core::{Value, cond, full};
 
 use super::*;
 
@@ -161,6 +161,9 @@ impl Padding<'_> {
         if body.nodes().iter().all(|node| node.op.binds().next().is_none()) {
             return Some(body);
         }
+        if may_reject_sizes(&body) || may_hang(&body) {
+            return None;
+        }
         let batched = self.batched(&body)?;
         self.with_rows_by_capacity(&batched)
     }
@@ -180,7 +183,6 @@ impl Padding<'_> {
     /// Batches a body over a single lane: the inputs from which the body computes sizes have the lane. Returns `None` if an
     /// op has no batching rule for sizes that differ between lanes, or if a loop that ends early is not padded.
     fn batched(&mut self, body: &Graph) -> Option<Graph> {
-        let body = &self.with_takes(body)?;
         let mut needed = vec![false; body.values().count()];
         for node in body.nodes().iter().filter(|node| node.op.binds().next().is_some()) {
             // In a loop that ends early, all operands may determine the number of steps.
@@ -222,29 +224,6 @@ impl Padding<'_> {
         are_padded.then(|| built.pruned())
     }
 
-    /// Copies a graph, and turns each slice whose bounds it computes into a lookup, because the rule for such a slice
-    /// requires that the type proves its bounds.
-    fn with_takes(&mut self, body: &Graph) -> Option<Graph> {
-        let bound: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
-        let is_bound = |dim: &Dim| dim.symbols().iter().any(|symbol| bound.contains(symbol));
-        self.rebuild(body, || {
-            let replayed = Replay::new(body, inputs_of(body)).walk_live(|_, node, operands| {
-                at_site(node.site, || match &node.op {
-                    GraphOp::Slice(op)
-                        if op.step == 1
-                            && (is_bound(&op.start) || is_bound(&op.limit))
-                            && !is_bound(&body.ty(node.inputs[0]).shape[op.axis]) =>
-                    {
-                        let positions = iota(op.limit.clone() - &op.start, DType::I64) + size(&op.start, DType::I64);
-                        Ok(vec![operands[0].take(op.axis as i64, positions)])
-                    }
-                    op => emit(op.clone(), &operands),
-                })
-            })?;
-            Ok(replayed.outputs()?)
-        })
-    }
-
     /// Copies a batched graph so that only `bind_size` binds sizes. Loops run as many steps as the size's capacity, and skip
     /// the body in the steps beyond the number that is bound to the size. Returns `None` if a size is not padded.
     fn with_rows_by_capacity(&mut self, graph: &Graph) -> Option<Graph> {
@@ -268,12 +247,15 @@ impl Padding<'_> {
             };
             let mut inputs = &node.inputs[..];
             if scan.steps_operand {
+                // A loop in descending order has already computed its first position from the number.
+                if scan.reverse {
+                    return None;
+                }
                 let (number, size) = (copy.get(inputs[0])?, scan.steps.as_symbol()?.clone());
                 copy.graph.push_node(BindSize { size: size.clone() }.into(), &[number], node.site).ok()?;
                 let dtype = graph.ty(inputs[0]).dtype;
                 let rows = Size { dim: Dim::symbol(&size), dtype };
                 let rows = copy.graph.push_node(rows.into(), &[], node.site).ok()?[0];
-                // A loop in descending order begins at the last row of its capacity.
                 copy.set(inputs[0], rows);
                 numbers.insert(size, number);
                 inputs = &inputs[1..];
@@ -337,6 +319,65 @@ impl Padding<'_> {
             Ok(outputs)
         })
     }
+}
+
+/// Returns `true` if a body may fail because of a size that it computes, other than a negative one. Padding would hide the
+/// error: for example, a slice beyond the rows would repeat the last row.
+fn may_reject_sizes(body: &Graph) -> bool {
+    let bound: Vec<Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).cloned().collect();
+    let live = body.live_values();
+    let is_size = |symbol: &Symbol| {
+        let mut values = body.values().filter(|value| live[value.index()]);
+        values.any(|value| body.ty(value).shape.dims().iter().any(|dim| dim.symbols().contains(&symbol)))
+            || body.live().any(|node| matches!(&node.op, GraphOp::Scan(scan) if scan.steps.as_symbol() == Some(symbol)))
+    };
+    // The op that binds a size rejects a negative number. The padded body has this op only if it has the size.
+    !bound.iter().all(is_size) || may_fail(body, &bound)
+}
+
+/// Returns `true` if a branch of a switch in a body has a while loop. The batched body may run all branches, and the
+/// loop might not end in a branch that is not taken.
+fn may_hang(body: &Graph) -> bool {
+    fn repeats(graph: &Graph) -> bool {
+        let mut nodes = graph.live();
+        nodes.any(|node| matches!(node.op, GraphOp::While(_)) || node.op.bodies().into_iter().any(|body| repeats(body)))
+    }
+    body.live().any(|node| {
+        let is_switch = matches!(node.op, GraphOp::Switch(_));
+        node.op.bodies().into_iter().any(|body| if is_switch { repeats(body) } else { may_hang(body) })
+    })
+}
+
+fn dims_of(attribute: &Attribute) -> &[Dim] {
+    match attribute {
+        Attribute::Dim(dim) => std::slice::from_ref(dim),
+        Attribute::List(dims) => dims,
+    }
+}
+
+/// Returns `true` if an op in a graph or in a nested body may fail because of one of the sizes `bound`.
+fn may_fail(graph: &Graph, bound: &[Symbol]) -> bool {
+    let mentions = |dim: &Dim| dim.symbols().iter().any(|symbol| bound.contains(symbol));
+    let is_at_least = |large: &Dim, small: &Dim| large.is_at_least(small) == Some(true);
+    graph.live().any(|node| {
+        let types = node.inputs.iter().chain(&node.outputs).map(|value| graph.ty(*value));
+        let mut dims = types.flat_map(|ty| ty.shape.dims());
+        let attributes = node.op.attributes();
+        let is_affected =
+            dims.any(mentions) || attributes.iter().any(|(_, attribute)| dims_of(attribute).iter().any(mentions));
+        let own = if let GraphOp::Scan(scan) = &node.op {
+            let has_steps = scan.steps.as_symbol().is_some() || is_at_least(&scan.steps, &Dim::from(0));
+            let mut sequences = scan.sequences.iter().zip(scan.operands().sequences);
+            let has_rows = sequences.all(|(sequence, operand)| {
+                is_at_least(&graph.ty(node.inputs[operand]).shape[0], &(scan.steps.clone() + sequence.reach()))
+            });
+            (is_affected || mentions(&scan.steps)) && !(has_steps && has_rows)
+        } else {
+            let is_plain = node.op.bodies().is_empty() && !matches!(node.op, GraphOp::BindSize(_));
+            is_plain && is_affected && !cannot_fail(graph, node, &Sizes::new())
+        };
+        own || node.op.bodies().into_iter().any(|body| may_fail(body, bound))
+    })
 }
 
 /// Declares the inputs of a graph in the open graph, with unique names.

@@ -43,9 +43,15 @@ impl<B: Backend> Lowering<'_, B> {
             let is_unknown = own.get(symbol).is_none() && !late.bound.contains(symbol);
             unknown.extend(is_unknown.then(|| symbol.clone()));
         });
-        let mut reason = None;
+        let mut reason: Option<Declined> = None;
         for size in TRIAL_SIZES {
             let sizes = trial_sizes(&late, &own, &unknown, size)?;
+            // An op of the body that prevents compilation prevents it for all sizes, although a plan without steps lacks
+            // this op.
+            let is_in_body = reason.as_ref().is_some_and(|declined| declined.op != "scan");
+            if is_in_body && late.scan.steps.value(&sizes) == Ok(0) {
+                continue;
+            }
             match late.compile_late(self.settings.backend, &sizes) {
                 Ok(plan) => {
                     if unknown.is_empty() {

@@ -107,7 +107,7 @@ impl<B: Backend> Lowering<'_, B> {
         let node = &graph.nodes()[index];
         let used = used_results(&self.uses(graph), node);
         let node_graph = isolate_node(graph, node, &used)?;
-        let node_graph = &*with_known_sizes(&node_graph, &self.sizes);
+        let node_graph = &*with_known_sizes(&node_graph, &self.sizes_outside_bodies(&node_graph).0);
         let (sizes, bound) = self.sizes_outside_bodies(node_graph);
         let mut has_sizes = true;
         node_graph.visit_symbols(&mut |symbol| has_sizes &= sizes.get(symbol).is_some() || bound.contains(symbol));

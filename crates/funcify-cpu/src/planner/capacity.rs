@@ -32,11 +32,30 @@ pub(super) fn with_capacities(graph: &Graph, sizes: &Sizes) -> Option<(Graph, Si
     if !graph.nodes().iter().any(|node| node.op.bodies().into_iter().any(|body| body.binds_any())) {
         return None;
     }
+    if has_hidden_symbols(graph) {
+        return None;
+    }
     let padded = Padding { whole: graph, built: Vec::new() }.bodies(graph)?;
     let mut sizes = without_computed_sizes(&padded, sizes);
     let mut bodies = padded.nodes().iter().flat_map(|node| node.op.bodies());
     bodies.try_for_each(|body| assign_capacities(body, &padded, &mut sizes))?;
     Some((padded, sizes))
+}
+
+/// Returns `true` if a symbol occurs only in attributes of ops. Such symbols are not reserved, so a padded size could get
+/// the same symbol.
+fn has_hidden_symbols(graph: &Graph) -> bool {
+    fn is_hidden(graph: &Graph, visible: &HashSet<Symbol>) -> bool {
+        graph.nodes().iter().any(|node| {
+            let attributes = node.op.attributes();
+            let mut symbols = attributes.iter().flat_map(|(_, attribute)| dims_of(attribute)).flat_map(Dim::symbols);
+            symbols.any(|symbol| !visible.contains(symbol))
+                || node.op.bodies().into_iter().any(|body| is_hidden(body, visible))
+        })
+    }
+    let mut visible = HashSet::new();
+    graph.visit_symbols(&mut |symbol| _ = visible.insert(symbol.clone()));
+    is_hidden(graph, &visible)
 }
 
 /// Returns `sizes` without the sizes that the graph computes: each step of a loop may bind other sizes. The size of a

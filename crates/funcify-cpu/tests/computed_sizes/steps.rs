@@ -1,0 +1,226 @@
+//! Tests loops in descending order, with taps and with full buffers, whose number of steps a step computes.
+
+use funcify::{DType, GradOptions, Graph, Recurrence, bind_size, map, scan};
+
+use super::{all_of, built, check, floats, ints, numbers, one};
+
+#[test]
+fn reverse_loops_whose_steps_are_an_operand() {
+    all_of(&[a_reverse_loop_whose_steps_are_an_operand, a_reverse_loop_with_earlier_rows]);
+}
+
+/// Suspicion (capacity.rs, with_rows_by_capacity): the index of the first step of a reverse loop, `number - 1`, is copied
+/// before `copy.set` replaces the number with the capacity. The loop then runs as many steps as its capacity.
+fn a_reverse_loop_whose_steps_are_an_operand() {
+    let carry_only = "\
+fn @f(%counts: i64[B], %x: f32[]) {
+  %ys: f32[B], %last: f32[] = scan {steps=B} {
+    seq %n: i64[] = %counts[t]
+    nit-sot %ys
+    carry %s: f32[] = %last from %x
+    %end: f32[] = scan %n {steps=$1, order=down} {
+      carry %c: f32[] = %end from %s
+      %0: f32[] = sin %c
+      %end = %0
+    }
+    %1: f32[] = add %end, %s
+    %ys[t] = %end
+    %last = %1
+  }
+  return ys=%ys, last=%last
+}
+";
+    let with_rows = "\
+fn @f(%counts: i64[B], %x: f32[]) {
+  %ys: f32[B], %last: f32[] = scan {steps=B} {
+    seq %n: i64[] = %counts[t]
+    nit-sot %ys
+    carry %s: f32[] = %last from %x
+    %rows: f32[$1], %end: f32[] = scan %n {steps=$1, order=down} {
+      nit-sot %rows
+      carry %c: f32[] = %end from %s
+      %0: f32[] = sin %c
+      %rows[t] = %0
+      %end = %0
+    }
+    %1: f32[] = reduce %rows {kind=sum, axes=[0]}
+    %2: f32[] = add %1, %end
+    %ys[t] = %2
+    %last = %end
+  }
+  return ys=%ys, last=%last
+}
+";
+    for text in [carry_only, with_rows] {
+        let graph = built(Graph::parse(text));
+        let of = |counts: &[i64]| vec![ints(counts), one(0.75)];
+        check(&graph, &[of(&[2, 0, 3, 1]), of(&[]), of(&[64]), of(&[65, 1]), of(&[-1])]);
+        let gradient = built(graph.vjp("x", GradOptions::new()));
+        let pulled = [of(&[2, 0, 3]), vec![floats(&[1.0, 2.0, 0.5]), one(1.0)]].concat();
+        check(&gradient, &[pulled]);
+    }
+}
+
+/// A fault to look for: reverse loops of computed sizes that read a sequence and earlier rows (sit-sot), whose initial rows must
+/// follow the rows of the steps that run.
+fn a_reverse_loop_with_earlier_rows() {
+    let text = "\
+fn @f(%counts: i64[B], %xs: f32[T], %z: f32[1]) {
+  %ys: f32[B] = scan {steps=B} with %xs, %z {
+    seq %n: i64[] = %counts[t]
+    nit-sot %ys
+    %rows: f32[$1+1] = scan %n {steps=$1, order=down} {
+      seq %x: f32[] = %xs[t]
+      sit-sot %s: f32[] = %rows[t+1] from %z
+      %0: f32[] = add %s, %x
+      %1: f32[] = sin %0
+      %rows[t] = %1
+    }
+    %2: f32[1] = slice %rows {axis=0, start=0, limit=1, step=1}
+    %3: f32[] = reduce %2 {kind=sum, axes=[0]}
+    %4: f32[] = reduce %rows {kind=max, axes=[0]}
+    %5: f32[] = add %3, %4
+    %ys[t] = %5
+  }
+  return ys=%ys
+}
+";
+    let graph = built(Graph::parse(text));
+    let of = |rows: usize, counts: &[i64]| vec![ints(counts), numbers(&[rows]), floats(&[0.25])];
+    check(&graph, &[of(6, &[2, 0, 6, 1]), of(6, &[7]), of(6, &[-1]), of(70, &[64, 65, 70]), of(0, &[0, 0])]);
+    let gradient = built(graph.vjp(["xs", "z"], GradOptions::new()));
+    check(&gradient, &[[of(6, &[2, 0, 6]), vec![numbers(&[3])]].concat()]);
+}
+
+/// A fault to look for: taps of sequences and states with a computed number of steps: the capacity must leave room for the reach.
+#[test]
+fn taps_with_computed_steps() {
+    for backwards in [false, true] {
+        let graph = built(Graph::build("taps", |g| {
+            let (xs, init) = (g.input("xs", "f32[T]"), g.input("init", "f32[2]"));
+            let counts = g.input("counts", "i64[B]");
+            map(counts, |count| {
+                let mut inner = Recurrence::new();
+                if backwards {
+                    inner.backwards();
+                }
+                let x = inner.sequence(xs, [0, 2]);
+                let state = inner.mit_sot(init, [-2, -1]);
+                let done = inner.steps_value(count).run(|step| {
+                    let ([now, ahead], [older, old]) = (step.read(&x), step.read(&state));
+                    let next = (older * 0.5 + old * 0.25 + now - ahead).sin();
+                    step.write(&state, next);
+                    next * now
+                });
+                let rows = done.trace_with_init(&state);
+                rows.sum(0) + rows.index(0, 0) + done.trace(&state).sum(0) + done.ys.sum(0)
+            })
+        }));
+        let of = |rows: usize, counts: &[i64]| vec![numbers(&[rows]), floats(&[0.5, -0.25]), ints(counts)];
+        check(&graph, &[of(8, &[3, 0, 6]), of(8, &[7]), of(8, &[8]), of(2, &[0]), of(2, &[1]), of(80, &[64, 65, 78])]);
+        let gradient = built(graph.vjp(["xs", "init"], GradOptions::new()));
+        check(&gradient, &[[of(8, &[3, 0, 6]), vec![numbers(&[3])]].concat()]);
+    }
+}
+
+/// A fault to look for: full buffers with computed steps: steps beyond the number must keep the old rows, and `fits` does not look
+/// at buffers.
+#[test]
+fn full_buffers_with_computed_steps() {
+    let graph = built(Graph::build("buffers", |g| {
+        let (ys, counts) = (g.input("ys", "f32[T]"), g.input("counts", "i64[B]"));
+        scan(ys, counts, |ys, count| {
+            let mut inner = Recurrence::new();
+            let buffer = inner.mit_mot(ys, [0, 1], [1]);
+            let done = inner.steps_value(count).run(|step| {
+                let [old, next] = step.read(&buffer);
+                step.write(&buffer, [(old * 0.5 + next).sin()]);
+            });
+            let rows = done.buffer(&buffer);
+            (rows, rows.sum(0))
+        })
+    }));
+    let of = |rows: usize, counts: &[i64]| vec![numbers(&[rows]), ints(counts)];
+    check(&graph, &[of(80, &[3, 0, 64]), of(80, &[65, 79]), of(80, &[80]), of(9, &[8, 2]), of(9, &[9]), of(1, &[0])]);
+    let gradient = built(graph.vjp("ys", GradOptions::new()));
+    check(&gradient, &[[of(70, &[3, 0, 5]), vec![numbers(&[70]), numbers(&[3])]].concat()]);
+}
+
+/// A fault to look for: a loop has both a computed maximum number of steps and an early exit, in either position.
+#[test]
+fn computed_steps_and_an_early_exit() {
+    let graph = built(Graph::build("both", |g| {
+        let (start, counts) = (g.input("start", "f32[]"), g.input("counts", "i64[B]"));
+        scan(start, counts, |sum, count| {
+            let mut inner = Recurrence::new();
+            let state = inner.sit_sot(sum * 0.125 + start);
+            let done = inner.steps_value(count).run(|step| {
+                let [old] = step.read(&state);
+                let next = old * 0.5 + 1.0;
+                step.write(&state, next);
+                step.until(next.gt(1.9));
+                next * 0.5
+            });
+            let rows = done.trace_with_init(&state).sum(0) + done.ys.sum(0);
+            (rows, rows + done.steps().cast(DType::F32))
+        })
+    }));
+    let of = |counts: &[i64]| vec![one(0.5), ints(counts)];
+    check(&graph, &[of(&[2, 0, 9, 1]), of(&[64, 65, 300]), of(&[3, -1]), of(&[])]);
+    let gradient = built(graph.vjp("start", GradOptions::new()));
+    check(&gradient, &[[of(&[2, 0, 9]), vec![one(1.0), numbers(&[3])]].concat()]);
+}
+
+#[test]
+fn capacities_and_empty_operands() {
+    all_of(&[capacities_at_their_limits, empty_operands]);
+}
+
+/// A fault to look for: capacities at and around 64 and 1024, limited by a sequence or by nothing, and operands without rows.
+fn capacities_at_their_limits() {
+    let graph = built(Graph::build("limits", |g| {
+        let (xs, counts) = (g.input("xs", "f32[T]"), g.input("counts", "i64[B]"));
+        map(counts, |count| {
+            let mut inner = Recurrence::new();
+            let x = inner.sequence(xs, [0]);
+            let state = inner.carry(count.zeros_like().cast(DType::F32));
+            let done = inner.steps_value(count).run(|step| {
+                let [x] = step.read(&x);
+                let next = step.read(&state) * 0.5 + x;
+                step.write(&state, next);
+                next
+            });
+            done.last(&state) + done.ys.max(0).maximum(-2.0)
+        })
+    }));
+    let of = |rows: usize, counts: &[i64]| vec![numbers(&[rows]), ints(counts)];
+    check(
+        &graph,
+        &[
+            of(64, &[63, 64]),
+            of(64, &[65]),
+            of(65, &[64, 65]),
+            of(1024, &[0, 1024]),
+            of(1025, &[64]),
+            of(1025, &[65, 1025]),
+            of(0, &[0]),
+            of(0, &[1]),
+            of(1, &[1, 0]),
+            of(3, &[]),
+        ],
+    );
+}
+
+/// A fault to look for: tensors without rows and loops without steps. A lookup in an empty axis has no valid index.
+fn empty_operands() {
+    let graph = built(Graph::build("empty", |g| {
+        let (xs, counts) = (g.input("xs", "f32[T,3]"), g.input("counts", "i64[B]"));
+        map(counts, |count| {
+            let rows = bind_size(count);
+            let head = xs.slice(0, ..rows.clone());
+            head.sum(0) + xs.slice(0, rows..).max(0).maximum(-5.0) + head.t().matmul(head).sum(1)
+        })
+    }));
+    let of = |rows: usize, counts: &[i64]| vec![numbers(&[rows, 3]), ints(counts)];
+    check(&graph, &[of(0, &[0, 0]), of(0, &[1]), of(0, &[]), of(2, &[0, 1, 2]), of(1, &[0, 1]), of(2, &[-1])]);
+}

@@ -42,14 +42,14 @@ pub(super) fn with_capacities(graph: &Graph, sizes: &Sizes) -> Option<(Graph, Si
     Some((padded, sizes))
 }
 
-/// Returns `true` if a symbol occurs only in attributes of ops. Such symbols are not reserved, so a padded size could get
-/// the same symbol.
+/// Returns `true` if a symbol for a computed size occurs only in attributes of ops. Such symbols are not reserved, so a
+/// padded size could get the same symbol.
 fn has_hidden_symbols(graph: &Graph) -> bool {
     fn is_hidden(graph: &Graph, visible: &HashSet<Symbol>) -> bool {
         graph.nodes().iter().any(|node| {
             let attributes = node.op.attributes();
             let mut symbols = attributes.iter().flat_map(|(_, attribute)| dims_of(attribute)).flat_map(Dim::symbols);
-            symbols.any(|symbol| !visible.contains(symbol))
+            symbols.any(|symbol| symbol.name().starts_with('$') && !visible.contains(symbol))
                 || node.op.bodies().into_iter().any(|body| is_hidden(body, visible))
         })
     }

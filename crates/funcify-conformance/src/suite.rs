@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use funcify::dispatch::{LoopStrategy, Report};
 use funcify::graph::ValueId;
 use funcify::ops::Op;
 use funcify::{Dim, Graph, HostTensor, Symbol};
@@ -46,6 +47,38 @@ pub const FALLIBLE_SIZES: [&str; 8] = [
     "edge/residuals_segments_of_3_run_time_count",
     "edge/residuals_segments_of_4_of_2_run_time_count",
 ];
+
+/// The loops of the suite on a backend that compiles loops.
+#[derive(Default, Debug)]
+pub struct LoopCounts {
+    /// The number of compiled loops.
+    pub compiled: usize,
+    /// The number of other loops in the cases of [`FALLIBLE_SIZES`].
+    pub fallible: usize,
+    /// The names of the cases with other loops, by the op and the reason.
+    pub declined: BTreeMap<String, Vec<String>>,
+}
+
+impl LoopCounts {
+    /// Counts the loops of a case, as reported by a function that requests compiled loops.
+    pub fn add(&mut self, case: &Case, report: Report) {
+        for each in report.loops {
+            let reason = match each.declined {
+                None if each.strategy == LoopStrategy::Compiled => {
+                    self.compiled += 1;
+                    continue;
+                }
+                None => format!("{}, not requested", each.op),
+                Some(_) if FALLIBLE_SIZES.iter().any(|name| case.name.starts_with(name)) => {
+                    self.fallible += 1;
+                    continue;
+                }
+                Some(why) => format!("{}: {why}", each.op),
+            };
+            self.declined.entry(reason).or_default().push(case.name.clone());
+        }
+    }
+}
 
 /// Builds the cases of single ops: first the cases batched with `vmap`, then the original cases.
 fn cases_of_ops() -> Result<Vec<Case>, String> {

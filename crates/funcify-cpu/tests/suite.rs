@@ -1,12 +1,11 @@
 //! Runs the conformance suite on the `cpu` backend. Asserts that every case passes, whether or not the planner compiles
 //! it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use funcify::Error;
 use funcify::dispatch::{CompileOptions, Executor, Function, LoopStrategy};
-use funcify_conformance::{Case, Expectations, FALLIBLE_SIZES, Status, Subject, all_cases, run_case};
+use funcify_conformance::{Case, Expectations, LoopCounts, Status, Subject, all_cases, run_case};
 use funcify_cpu::{Cpu, proof_counts, proof_gaps, prove_thoroughly};
 
 #[test]
@@ -56,13 +55,12 @@ fn all_are_checked() {
     assert!(all > 1000 && proved * 100 > provable * 99, "{counts:?}");
 }
 
-/// Asserts that every loop of every case is compiled, except those in [`FALLIBLE_SIZES`], and that no case fails with an
+/// Asserts that every loop of every case is compiled, except those in `FALLIBLE_SIZES`, and that no case fails with an
 /// internal error, which would be a bug in the planner. With `FUNCIFY_SHOW=1`, also prints the number of loops.
 #[test]
 fn every_loop_is_compiled() {
     prove_thoroughly();
-    let (mut compiled, mut fallible, mut declined) = (0, 0, BTreeMap::<String, Vec<String>>::new());
-    let mut faults = Vec::new();
+    let (mut counts, mut faults) = (LoopCounts::default(), Vec::new());
     for case in all_cases().unwrap() {
         let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         let Ok(function) = Function::compile_with(&case.graph, &Cpu::default(), options) else { continue };
@@ -71,15 +69,9 @@ fn every_loop_is_compiled() {
             Err(error @ Error::Internal { .. }) => faults.push(format!("{}: {error}", case.name)),
             Err(_) => continue,
         }
-        for each in function.report().loops {
-            match each.declined {
-                None if each.strategy == LoopStrategy::Compiled => compiled += 1,
-                None => declined.entry(format!("{}, not requested", each.op)).or_default().push(case.name.clone()),
-                Some(_) if FALLIBLE_SIZES.iter().any(|name| case.name.starts_with(name)) => fallible += 1,
-                Some(why) => declined.entry(format!("{}: {why}", each.op)).or_default().push(case.name.clone()),
-            }
-        }
+        counts.add(&case, function.report());
     }
+    let LoopCounts { compiled, fallible, declined } = counts;
     if std::env::var_os("FUNCIFY_SHOW").is_some() {
         let mut sorted: Vec<_> = declined.iter().collect();
         sorted.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));

@@ -37,16 +37,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
 
 /// The cases in which an op may fail because of a size that a step computes. Compiled code pads values of such sizes, which
 /// would hide the error, so these loops run natively. An entry covers all cases whose names start with it.
-pub const FALLIBLE_SIZES: [&str; 8] = [
-    "edge/bound_size_gradient_in_a_loop",
-    "edge/bound_size_in_a_while",
-    "edge/bound_size_in_each_step",
-    "edge/gradient_of_a_size_of_a_step",
-    "edge/residuals_budget_of_32_bytes_run_time_count",
-    "edge/residuals_segments_of_2_run_time_count",
-    "edge/residuals_segments_of_3_run_time_count",
-    "edge/residuals_segments_of_4_of_2_run_time_count",
-];
+pub const FALLIBLE_SIZES: [&str; 0] = [];
 
 /// The loops of the suite on a backend that compiles loops.
 #[derive(Default, Debug)]

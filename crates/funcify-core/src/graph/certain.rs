@@ -24,7 +24,7 @@ pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
 }
 
 /// The known sizes of symbols, used to compare dimensions.
-pub struct KnownSizes<'a>(pub(crate) &'a Sizes);
+pub struct KnownSizes<'a>(pub &'a Sizes);
 
 impl KnownSizes<'_> {
     /// Returns `true` if `large` is provably at least `small`.

@@ -19,6 +19,7 @@ pub(crate) mod rules;
 mod sizes;
 #[doc(hidden)]
 pub mod tracer;
+mod upper;
 #[doc(hidden)]
 pub mod work;
 
@@ -46,6 +47,8 @@ pub use tracer::at_site;
 pub(crate) use tracer::{BodyTrace, emit_at, fail_value, trace_body};
 #[doc(hidden)]
 pub use tracer::{emit, emit_value, fail, fresh_symbol};
+#[doc(hidden)]
+pub use upper::upper_bound;
 
 use identity::Identity;
 
@@ -375,15 +378,15 @@ impl Graph {
         self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
     }
 
-    /// Calls `visit` with each symbol that occurs in the type of a value, in a step count or in a body, and with each
-    /// symbol that an op binds.
+    /// Calls `visit` with each symbol that occurs in the type of a value, in an attribute, in a step count or in a body,
+    /// and with each symbol that an op binds.
     #[doc(hidden)]
     pub fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
         for info in &self.values {
             info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
         }
         for node in &self.nodes {
-            node.op.sizes().dim.into_iter().flat_map(|(_, dim)| dim.symbols()).for_each(&mut *visit);
+            node.op.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
             node.op.binds().for_each(&mut *visit);
             node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
         }

@@ -54,8 +54,8 @@ pub(crate) struct SizeByLane {
     pub(crate) counts: Value,
     /// The largest size of any lane.
     pub(crate) largest: Dim,
-    /// An upper bound on the sizes of all lanes, if the size is the step count of a loop with a maximum number of
-    /// steps.
+    /// An upper bound on the sizes of all lanes, if one is known: the maximum number of steps of a loop, or a constant
+    /// from which the program computes the size.
     pub(crate) at_most: Option<Dim>,
 }
 
@@ -392,6 +392,16 @@ pub(crate) fn add_size_by_lane(size: SizeByLane) {
 /// Removes a symbol from the sizes that differ between lanes. Call this before a loop binds the symbol again.
 pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
+}
+
+/// Records an upper bound on a size that differs between lanes.
+pub(crate) fn limit_size_by_lane(symbol: &Symbol, at_most: Dim) {
+    with_trace(|trace| {
+        let mut sizes = trace.by_lane.iter_mut();
+        if let Some(size) = sizes.find(|size| size.symbol == *symbol) {
+            size.at_most = Some(at_most);
+        }
+    });
 }
 
 /// Calls `f` and returns its result. The ops that `f` adds run only in the lanes where `mask` is `true`.

@@ -13,8 +13,8 @@ pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
 use crate::error::{Result, Site};
-use crate::graph::tracer::{check, keep_names, remove_size_by_lane, with_lane_mask};
-use crate::graph::{Failed, Graph, Replay, at_site, emit, emit_value};
+use crate::graph::tracer::{check, keep_names, limit_size_by_lane, remove_size_by_lane, with_lane_mask};
+use crate::graph::{Failed, Graph, Node, Replay, at_site, emit, emit_value, upper_bound};
 use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
@@ -110,10 +110,24 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
             None => batch_node(&node.op, size, &operands),
             Some(symbol) => checked_all(&node.op, ragged::batch(graph, node, &symbol, size, &operands)?),
         })?;
+        limit_sizes(graph, node);
         keep_names(graph, node, results.iter().map(|result| result.value));
         Ok::<_, Failed>(results)
     })?;
     Ok(replayed.outputs()?)
+}
+
+/// Records the largest number that a node may bind as a size, if it is known from the ops that compute the number.
+fn limit_sizes(graph: &Graph, node: &Node) {
+    let binds_number = match &node.op {
+        Op::Scan(scan) => scan.steps_operand,
+        op => matches!(op, Op::BindSize(_)),
+    };
+    // Lanes that do not run the op have size 0, so a negative number is no bound.
+    let bound = || upper_bound(graph, node.inputs[0]).filter(|bound| *bound >= 0);
+    if let Some(bound) = binds_number.then(bound).flatten() {
+        node.op.binds().for_each(|symbol| limit_size_by_lane(symbol, Dim::from(bound)));
+    }
 }
 
 /// Like [`inline`], for a body that runs only in the lanes where `mask` is `true`. In all other lanes, the sizes that

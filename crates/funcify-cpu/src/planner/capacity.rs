@@ -11,51 +11,41 @@ use std::sync::Arc;
 use funcify_analysis::Possible;
 use funcify_body::{Body, Compare, IntBinary, Op as BodyOp};
 use funcify_core::error::{Result as CoreResult, Site};
-use funcify_core::graph::{Failed, Graph, GraphCopy, Input, Node, ValueId, cannot_fail, inline, tracer};
+use funcify_core::graph::{
+    Failed, Graph, GraphCopy, Input, KnownSizes, Node, Replay, ValueId, cannot_fail, emit, inline, tracer, upper_bound,
+};
 use funcify_core::ops::scan::{Buffer, Scan, Start};
-use funcify_core::ops::{Attribute, Binary as GraphBinary, BindSize, OpRules, ReduceKind, Size};
+use funcify_core::ops::{Binary as GraphBinary, BindSize, ReduceKind, Size};
 use funcify_core::tree::Named;
 use funcify_core::types::{Dim, Symbol, TensorType};
 use funcify_core::vmap::{Batched, inline as inline_batched};
-use funcify_core::{Value, cond, full};
+use funcify_core::{Value, cond, full, select, size};
 
 use super::*;
 
-/// The capacity of a size, unless operands of the loop limit the size.
+/// The capacity of a size for which no op of the loop may fail, however large it is.
 const CAPACITY: usize = 64;
-/// The maximum capacity of a size that operands of the loop limit, such as a sequence of that many rows.
+/// The maximum capacity of a size for which an op may fail, such as a slice of that many rows.
 const MAX_CAPACITY: usize = 1024;
+/// The maximum number of computed sizes of one op.
+const MAX_SIZES: usize = 4;
 
 /// Returns the graph with padding for all sizes that the bodies of its loops compute, and `sizes` with the capacities of
-/// these sizes. Returns `None` if there are no such sizes, or if one of the ops has no rule for padding.
+/// these sizes. Returns `None` if there are no such sizes, if an op may fail for small sizes, or if an op has no rule
+/// for padding.
 pub(super) fn with_capacities(graph: &Graph, sizes: &Sizes) -> Option<(Graph, Sizes)> {
+    let bound = graph.bound_symbols();
     if !graph.nodes().iter().any(|node| node.op.bodies().into_iter().any(|body| body.binds_any())) {
         return None;
     }
-    if has_hidden_symbols(graph) {
-        return None;
-    }
-    let padded = Padding { whole: graph, built: Vec::new() }.bodies(graph)?;
+    let known = sizes.iter().filter(|(symbol, _)| !bound.contains(symbol));
+    let graph = graph.resized(&known.map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect());
+    let capacities = Conditions::of(&graph)?.capacities()?;
+    let padded = Padding { whole: &graph, capacities, built: Vec::new() }.bodies(&graph)?;
     let mut sizes = without_computed_sizes(&padded, sizes);
     let mut bodies = padded.nodes().iter().flat_map(|node| node.op.bodies());
-    bodies.try_for_each(|body| assign_capacities(body, &padded, &mut sizes))?;
+    bodies.try_for_each(|body| assign_capacities(body, &mut sizes))?;
     Some((padded, sizes))
-}
-
-/// Returns `true` if a symbol for a computed size occurs only in attributes of ops. Such symbols are not reserved, so a
-/// padded size could get the same symbol.
-fn has_hidden_symbols(graph: &Graph) -> bool {
-    fn is_hidden(graph: &Graph, visible: &HashSet<Symbol>) -> bool {
-        graph.nodes().iter().any(|node| {
-            let attributes = node.op.attributes();
-            let mut symbols = attributes.iter().flat_map(|(_, attribute)| dims_of(attribute)).flat_map(Dim::symbols);
-            symbols.any(|symbol| symbol.name().starts_with('$') && !visible.contains(symbol))
-                || node.op.bodies().into_iter().any(|body| is_hidden(body, visible))
-        })
-    }
-    let mut visible = HashSet::new();
-    graph.visit_symbols(&mut |symbol| _ = visible.insert(symbol.clone()));
-    is_hidden(graph, &visible)
 }
 
 /// Returns `sizes` without the sizes that the graph computes: each step of a loop may bind other sizes. The size of a
@@ -90,70 +80,161 @@ pub(super) fn has_unbounded(graph: &Graph) -> bool {
     })
 }
 
-/// Assigns a capacity to each size that `graph`, a body of `whole`, binds. A loop that ends early has the capacity of
-/// its maximum number of steps.
-fn assign_capacities(graph: &Graph, whole: &Graph, sizes: &mut Sizes) -> Option<()> {
+/// The ops of a program's bodies that may fail because of a size that the bodies compute. Padding would hide the failure:
+/// for example, a slice beyond the rows would repeat the last row. So the capacities are such that no op fails for any
+/// smaller sizes.
+struct Conditions<'g> {
+    /// The sizes that numbers determine.
+    numbers: Vec<&'g Symbol>,
+    /// The loops that end early: the size, which is at most the number of steps.
+    ends: Vec<(&'g Symbol, &'g Dim)>,
+    /// The ops whose operands, results or attributes have computed sizes, with these sizes.
+    nodes: Vec<(&'g Graph, &'g Node, Vec<&'g Symbol>)>,
+}
+
+impl<'g> Conditions<'g> {
+    /// Finds the ops in the bodies of a graph. Returns `None` if one of them has too many computed sizes, or one that is
+    /// not linear in each of them.
+    fn of(graph: &'g Graph) -> Option<Self> {
+        let mut conditions = Conditions { numbers: Vec::new(), ends: Vec::new(), nodes: Vec::new() };
+        let bodies = || graph.nodes().iter().flat_map(|node| node.op.bodies());
+        bodies().for_each(|body| conditions.add_sizes(body));
+        bodies().try_for_each(|body| conditions.add_nodes(body))?;
+        Some(conditions)
+    }
+
+    fn add_sizes(&mut self, graph: &'g Graph) {
+        for node in graph.live() {
+            self.numbers.extend(bound_by_number(&node.op));
+            if let GraphOp::Scan(Scan { until: Some(symbol), steps, .. }) = &node.op {
+                self.ends.push((symbol, steps));
+            }
+            node.op.bodies().into_iter().for_each(|body| self.add_sizes(body));
+        }
+    }
+
+    fn add_nodes(&mut self, graph: &'g Graph) -> Option<()> {
+        for node in graph.live() {
+            let own = node.op.dims();
+            let types = node.inputs.iter().chain(&node.outputs).map(|value| graph.ty(*value));
+            let dims: Vec<&Dim> = types.flat_map(|ty| ty.shape.dims()).chain(&own).collect();
+            let is_used = |symbol: &&Symbol| dims.iter().any(|dim| dim.symbols().contains(symbol));
+            let ends = self.ends.iter().map(|(symbol, _)| *symbol);
+            let mut symbols: Vec<&Symbol> = self.numbers.iter().copied().chain(ends).filter(is_used).collect();
+            symbols.sort();
+            symbols.dedup();
+            let is_linear = |symbol: &&Symbol| dims.iter().all(|dim| is_linear(dim, symbol));
+            if symbols.len() > MAX_SIZES || !symbols.iter().all(is_linear) {
+                return None;
+            }
+            if !symbols.is_empty() {
+                self.nodes.push((graph, node, symbols));
+            }
+            node.op.bodies().into_iter().try_for_each(|body| self.add_nodes(body))?;
+        }
+        Some(())
+    }
+
+    /// Returns a capacity for each size that a number determines, as large as the ops permit. Returns `None` if an op may
+    /// fail regardless of the capacities.
+    fn capacities(&self) -> Option<Sizes> {
+        let mut capacities = Sizes::new();
+        // All sizes start with the same capacity, because ops may limit the sum of several sizes.
+        let common = largest(0, |capacity| {
+            self.numbers.iter().for_each(|symbol| capacities.set(symbol, capacity));
+            self.hold(&capacities)
+        })?;
+        self.numbers.iter().for_each(|symbol| capacities.set(symbol, common));
+        for symbol in &self.numbers {
+            let capacity = largest(common, |capacity| {
+                capacities.set(symbol, capacity);
+                self.hold(&capacities)
+            })?;
+            // A call with rows would always be rejected.
+            if capacity == 0 {
+                return None;
+            }
+            capacities.set(symbol, if capacity > MAX_CAPACITY { CAPACITY } else { capacity });
+        }
+        Some(capacities)
+    }
+
+    /// Returns `true` if no op may fail if each size is at most its capacity. All conditions are linear in each size, so it
+    /// suffices to check each combination of 0 and the capacities.
+    fn hold(&self, capacities: &Sizes) -> bool {
+        let mut capacities = capacities.clone();
+        for (symbol, steps) in &self.ends {
+            let Ok(steps) = steps.value(&capacities) else { return false };
+            capacities.set(symbol, usize::try_from(steps).unwrap_or(0));
+        }
+        self.nodes.iter().all(|(graph, node, symbols)| {
+            (0..1 << symbols.len()).all(|corner: usize| {
+                let mut sizes = capacities.clone();
+                let is_zero = |index: &usize| corner & (1 << index) == 0;
+                (0..symbols.len()).filter(is_zero).for_each(|index| sizes.set(symbols[index], 0));
+                succeeds(graph, node, &sizes)
+            })
+        })
+    }
+}
+
+/// Returns the largest capacity from `lowest` on for which `holds` returns `true`, at most `MAX_CAPACITY + 1`. Returns
+/// `None` if there is none.
+fn largest(lowest: usize, mut holds: impl FnMut(usize) -> bool) -> Option<usize> {
+    let (mut capacity, mut beyond) = (lowest, MAX_CAPACITY + 1);
+    if holds(beyond) {
+        return Some(beyond);
+    }
+    if !holds(capacity) {
+        return None;
+    }
+    while beyond - capacity > 1 {
+        let middle = capacity.midpoint(beyond);
+        *if holds(middle) { &mut capacity } else { &mut beyond } = middle;
+    }
+    Some(capacity)
+}
+
+fn is_linear(dim: &Dim, symbol: &Symbol) -> bool {
+    let next = dim.replaced(&[(symbol.clone(), Dim::symbol(symbol) + 1)].into());
+    !(next - dim).symbols().contains(&symbol)
+}
+
+/// Returns `true` if an op succeeds for the given sizes, provided that the ops in its bodies do and that the numbers that
+/// it binds are sizes.
+fn succeeds(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
+    let types: Vec<&TensorType> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
+    if let GraphOp::Scan(scan) = &node.op {
+        let counted = Scan { steps_operand: false, ..scan.clone() };
+        return counted.has_all_rows_given(&types[usize::from(scan.steps_operand)..], &KnownSizes(sizes));
+    }
+    if node.op.bodies().is_empty() {
+        return matches!(node.op, GraphOp::BindSize(_)) || cannot_fail(graph, node, sizes);
+    }
+    node.op.dims().iter().all(|dim| dim.value(sizes).is_ok_and(|size| size >= 0))
+}
+
+/// Assigns a capacity to each size that a padded body binds: the largest number that it binds. A loop that ends early
+/// has the capacity of its maximum number of steps.
+fn assign_capacities(graph: &Graph, sizes: &mut Sizes) -> Option<()> {
     for node in graph.nodes() {
         if let GraphOp::BindSize(op) = &node.op {
-            let mut fits = |capacity: usize| {
-                sizes.set(&op.size, capacity);
-                fits(whole, sizes)
-            };
-            let (mut capacity, mut beyond) = (0, MAX_CAPACITY + 1);
-            if fits(beyond) || !fits(capacity) {
-                capacity = CAPACITY;
-            } else {
-                while beyond - capacity > 1 {
-                    let middle = capacity.midpoint(beyond);
-                    *if fits(middle) { &mut capacity } else { &mut beyond } = middle;
-                }
-            }
-            sizes.set(&op.size, capacity);
+            sizes.set(&op.size, usize::try_from(upper_bound(graph, node.inputs[0])?).ok()?);
         }
         if let GraphOp::Scan(Scan { until: Some(symbol), steps, .. }) = &node.op {
             sizes.set(symbol, usize::try_from(steps.value(sizes).ok()?).ok()?);
         }
-        node.op.bodies().into_iter().try_for_each(|body| assign_capacities(body, whole, sizes))?;
+        node.op.bodies().into_iter().try_for_each(|body| assign_capacities(body, sizes))?;
     }
     Some(())
-}
-
-/// Returns `true` if no known size in a graph is negative, and all slices and loops have the rows that they read.
-fn fits(graph: &Graph, sizes: &Sizes) -> bool {
-    let is_at_least = |large: &Dim, small: &Dim| {
-        let known = large.value(sizes).ok().zip(small.value(sizes).ok());
-        known.is_none_or(|(large, small)| large >= small)
-    };
-    let zero = Dim::from(0);
-    let are_sizes = |node: &Node| {
-        let mut dims = node.outputs.iter().flat_map(|output| graph.ty(*output).shape.dims());
-        dims.all(|dim| is_at_least(dim, &zero))
-    };
-    let has_rows = |node: &Node| {
-        if let GraphOp::Slice(op) = &node.op {
-            is_at_least(&graph.ty(node.inputs[0]).shape[op.axis], &op.limit)
-        } else if let GraphOp::Pad(op) = &node.op {
-            is_at_least(&op.low, &zero) && is_at_least(&op.high, &zero)
-        } else if let GraphOp::Scan(scan) = &node.op {
-            let rows = |operand: usize| &graph.ty(node.inputs[operand]).shape[0];
-            let sequences = scan.sequences.iter().zip(scan.operands().sequences);
-            sequences
-                .into_iter()
-                .all(|(sequence, operand)| is_at_least(rows(operand), &(scan.steps.clone() + sequence.reach())))
-        } else {
-            true
-        }
-    };
-    graph
-        .nodes()
-        .iter()
-        .all(|node| are_sizes(node) && has_rows(node) && node.op.bodies().into_iter().all(|body| fits(body, sizes)))
 }
 
 /// Pads bodies of loops. A size has the same capacity wherever it occurs in the whole graph, so each padded body has
 /// symbols of its own.
 struct Padding<'g> {
     whole: &'g Graph,
+    /// The capacities of the sizes that numbers determine, by the symbols of the whole graph.
+    capacities: Sizes,
     /// The graphs that were built from bodies.
     built: Vec<Graph>,
 }
@@ -180,11 +261,28 @@ impl Padding<'_> {
         if body.nodes().iter().all(|node| node.op.binds().next().is_none()) {
             return Some(body);
         }
-        if may_reject_sizes(&body) || may_hang(&body) {
+        if may_hang(&body) {
             return None;
         }
-        let batched = self.batched(&body)?;
+        let guarded = self.guarded(&body)?;
+        let batched = self.batched(&guarded)?;
         self.with_rows_by_capacity(&batched)
+    }
+
+    /// Copies a body so that it binds -1 instead of a number that exceeds the capacity of its size. Binding -1 rejects the
+    /// call. The batching rules use the largest number to prove that all lanes have the rows that ops read.
+    fn guarded(&mut self, body: &Graph) -> Option<Graph> {
+        let capacities = self.capacities.clone();
+        self.rebuild(body, || {
+            let guarded = Replay::new(body, inputs_of(body)).walk_live(|_, node, mut operands| {
+                if let Some(capacity) = bound_by_number(&node.op).and_then(|symbol| capacities.get(symbol)) {
+                    let (number, capacity) = (operands[0].cast(DType::I64), capacity as i64);
+                    operands[0] = select(number.gt(capacity), -1, number).minimum(capacity);
+                }
+                emit(node.op.clone(), &operands)
+            })?;
+            Ok(guarded.outputs()?)
+        })
     }
 
     /// Builds a graph with the outputs of `graph`. Its new symbols occur neither in the whole graph nor in another
@@ -240,7 +338,33 @@ impl Padding<'_> {
         let mut pairs = before.iter().zip(&after);
         let are_padded = before.len() == after.len()
             && pairs.all(|((before, is_reverse), (after, _))| !is_reverse && before + 2 <= *after);
-        are_padded.then(|| built.pruned())
+        let built = self.with_live_sizes(&built)?.pruned();
+        (are_padded && count_bound(&built) == count_bound(body)).then_some(built)
+    }
+
+    /// Copies a batched body so that an output depends on each size that the body binds. Otherwise, an op that binds a
+    /// size that no type has would be dead code, and would not reject the call. An example is the size `n` of a slice
+    /// `n..`, which has as many rows as the operand after padding.
+    fn with_live_sizes(&mut self, body: &Graph) -> Option<Graph> {
+        let nodes = body.nodes().iter().zip(body.live_nodes());
+        let dead = nodes.filter(|(_, live)| !live).filter_map(|(node, _)| bound_by_number(&node.op));
+        let dead: Vec<&Symbol> = dead.collect();
+        if dead.is_empty() {
+            return Some(body.clone());
+        }
+        self.rebuild(body, || {
+            let every = vec![true; body.nodes().len()];
+            let copied = Replay::new(body, inputs_of(body))
+                .walk_marked(&every, |_, node, operands| emit(node.op.clone(), &operands))?;
+            let mut outputs = copied.outputs()?;
+            if let Some(output) = outputs.iter_mut().min_by_key(|output| output.rank()) {
+                for symbol in dead {
+                    let is_size = size(&Dim::symbol(symbol), DType::I64).ge(0);
+                    *output = select(is_size, *output, output.zeros_like());
+                }
+            }
+            Ok(outputs)
+        })
     }
 
     /// Copies a batched graph so that only `bind_size` binds sizes. Loops run as many steps as the size's capacity, and skip
@@ -340,20 +464,6 @@ impl Padding<'_> {
     }
 }
 
-/// Returns `true` if a body may fail because of a size that it computes, other than a negative one. Padding would hide the
-/// error: for example, a slice beyond the rows would repeat the last row.
-fn may_reject_sizes(body: &Graph) -> bool {
-    let bound: Vec<Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).cloned().collect();
-    let live = body.live_values();
-    let is_size = |symbol: &Symbol| {
-        let mut values = body.values().filter(|value| live[value.index()]);
-        values.any(|value| body.ty(value).shape.dims().iter().any(|dim| dim.symbols().contains(&symbol)))
-            || body.live().any(|node| matches!(&node.op, GraphOp::Scan(scan) if scan.steps.as_symbol() == Some(symbol)))
-    };
-    // The op that binds a size rejects a negative number. The padded body has this op only if it has the size.
-    !bound.iter().all(is_size) || may_fail(body, &bound)
-}
-
 /// Returns `true` if a branch of a switch in a body has a while loop. The batched body may run all branches, and the
 /// loop might not end in a branch that is not taken.
 fn may_hang(body: &Graph) -> bool {
@@ -367,36 +477,18 @@ fn may_hang(body: &Graph) -> bool {
     })
 }
 
-fn dims_of(attribute: &Attribute) -> &[Dim] {
-    match attribute {
-        Attribute::Dim(dim) => std::slice::from_ref(dim),
-        Attribute::List(dims) => dims,
+/// Returns the symbol that an op binds to a number, its first operand.
+fn bound_by_number(op: &GraphOp) -> Option<&Symbol> {
+    if let GraphOp::Scan(scan) = op {
+        return scan.steps.as_symbol().filter(|_| scan.steps_operand);
     }
+    if let GraphOp::BindSize(op) = op { Some(&op.size) } else { None }
 }
 
-/// Returns `true` if an op in a graph or in a nested body may fail because of one of the sizes `bound`.
-fn may_fail(graph: &Graph, bound: &[Symbol]) -> bool {
-    let mentions = |dim: &Dim| dim.symbols().iter().any(|symbol| bound.contains(symbol));
-    let is_at_least = |large: &Dim, small: &Dim| large.is_at_least(small) == Some(true);
-    graph.live().any(|node| {
-        let types = node.inputs.iter().chain(&node.outputs).map(|value| graph.ty(*value));
-        let mut dims = types.flat_map(|ty| ty.shape.dims());
-        let attributes = node.op.attributes();
-        let is_affected =
-            dims.any(mentions) || attributes.iter().any(|(_, attribute)| dims_of(attribute).iter().any(mentions));
-        let own = if let GraphOp::Scan(scan) = &node.op {
-            let has_steps = scan.steps.as_symbol().is_some() || is_at_least(&scan.steps, &Dim::from(0));
-            let mut sequences = scan.sequences.iter().zip(scan.operands().sequences);
-            let has_rows = sequences.all(|(sequence, operand)| {
-                is_at_least(&graph.ty(node.inputs[operand]).shape[0], &(scan.steps.clone() + sequence.reach()))
-            });
-            (is_affected || mentions(&scan.steps)) && !(has_steps && has_rows)
-        } else {
-            let is_plain = node.op.bodies().is_empty() && !matches!(node.op, GraphOp::BindSize(_));
-            is_plain && is_affected && !cannot_fail(graph, node, &Sizes::new())
-        };
-        own || node.op.bodies().into_iter().any(|body| may_fail(body, bound))
-    })
+/// Returns the number of live ops in a graph and in its bodies that bind a number as a size.
+fn count_bound(graph: &Graph) -> usize {
+    let in_bodies = |node: &Node| node.op.bodies().into_iter().map(|body| count_bound(body)).sum::<usize>();
+    graph.live().map(|node| usize::from(bound_by_number(&node.op).is_some()) + in_bodies(node)).sum()
 }
 
 /// Declares the inputs of a graph in the open graph, with unique names.

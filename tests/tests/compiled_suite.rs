@@ -1,5 +1,4 @@
-//! Tests that Candle's CPU and Burn's flex and ndarray compile every loop of the conformance suite, except those in
-//! `FALLIBLE_SIZES`.
+//! Tests that Candle's CPU and Burn's flex and ndarray compile every loop of the conformance suite.
 
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
 use funcify_burn::Burn;
@@ -17,11 +16,11 @@ fn check<B: Backend>(backend: &B) {
         }
         all.add(&case, function.report());
     }
-    let LoopCounts { compiled, fallible, declined } = all;
+    let LoopCounts { compiled, declined } = all;
     let counts: Vec<(usize, &String, &[String])> =
         declined.iter().map(|(why, cases)| (cases.len(), why, &cases[..cases.len().min(6)])).collect();
     assert!(
-        compiled > 2000 && fallible < 20 && declined.is_empty(),
+        compiled > 2000 && declined.is_empty(),
         "{}: {compiled} are compiled, and not these: {counts:#?}",
         backend.name()
     );

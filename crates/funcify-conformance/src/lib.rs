@@ -107,5 +107,5 @@ pub use report::Report;
 pub use runner::{
     CaseResult, MODES, Status, Subject, modes_of, rewrite_case, run_case, run_modes, run_rewritten, unmatched_gaps,
 };
-pub use suite::{FALLIBLE_SIZES, LoopCounts, all_cases, all_golden_cases};
+pub use suite::{LoopCounts, all_cases, all_golden_cases};
 pub use unlocks::{Unlock, unlock_table, unlocks};

@@ -35,17 +35,11 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// The cases in which an op may fail because of a size that a step computes. Compiled code pads values of such sizes, which
-/// would hide the error, so these loops run natively. An entry covers all cases whose names start with it.
-pub const FALLIBLE_SIZES: [&str; 0] = [];
-
 /// The loops of the suite on a backend that compiles loops.
 #[derive(Default, Debug)]
 pub struct LoopCounts {
     /// The number of compiled loops.
     pub compiled: usize,
-    /// The number of other loops in the cases of [`FALLIBLE_SIZES`].
-    pub fallible: usize,
     /// The names of the cases with other loops, by the op and the reason.
     pub declined: BTreeMap<String, Vec<String>>,
 }
@@ -60,10 +54,6 @@ impl LoopCounts {
                     continue;
                 }
                 None => format!("{}, not requested", each.op),
-                Some(_) if FALLIBLE_SIZES.iter().any(|name| case.name.starts_with(name)) => {
-                    self.fallible += 1;
-                    continue;
-                }
                 Some(why) => format!("{}: {why}", each.op),
             };
             self.declined.entry(reason).or_default().push(case.name.clone());

@@ -55,13 +55,14 @@ fn all_are_checked() {
     assert!(all > 1000 && proved * 100 > provable * 99, "{counts:?}");
 }
 
-/// Asserts that every loop of every case is compiled, except those in `FALLIBLE_SIZES`, and that no case fails with an
-/// internal error, which would be a bug in the planner. With `FUNCIFY_SHOW=1`, also prints the number of loops.
+/// Asserts that every loop of every case is compiled, and that no case fails with an internal error, which would be a bug
+/// in the planner. With `FUNCIFY_SHOW=1`, also prints the number of loops.
 #[test]
 fn every_loop_is_compiled() {
     prove_thoroughly();
     let (mut counts, mut faults) = (LoopCounts::default(), Vec::new());
     for case in all_cases().unwrap() {
+        if std::env::var_os("ZZ").is_some() && case.graph.nodes().iter().all(|n| n.op.bodies().is_empty() && !matches!(n.op, funcify::ops::Op::BindSize(_))) { continue; }
         let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         let Ok(function) = Function::compile_with(&case.graph, &Cpu::default(), options) else { continue };
         match function.call_host(&case.inputs) {
@@ -69,9 +70,10 @@ fn every_loop_is_compiled() {
             Err(error @ Error::Internal { .. }) => faults.push(format!("{}: {error}", case.name)),
             Err(_) => continue,
         }
+        if std::env::var_os("ZZ").is_some() && !function.report().fallback.is_empty() { println!("ZZ {} {:?} {:?}", case.name, function.report().fallback, function.report().declined); }
         counts.add(&case, function.report());
     }
-    let LoopCounts { compiled, fallible, declined } = counts;
+    let LoopCounts { compiled, declined } = counts;
     if std::env::var_os("FUNCIFY_SHOW").is_some() {
         let mut sorted: Vec<_> = declined.iter().collect();
         sorted.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
@@ -82,8 +84,5 @@ fn every_loop_is_compiled() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
-    assert!(
-        compiled > 2000 && fallible < 20 && declined.is_empty(),
-        "{compiled} are compiled, and not these: {declined:#?}"
-    );
+    assert!(compiled > 2000 && declined.is_empty(), "{compiled} are compiled, and not these: {declined:#?}");
 }

@@ -37,8 +37,8 @@ impl<B: Backend> Lowering<'_, B> {
         let kind = if scan.until.is_none() { Steps::Exactly } else { Steps::AtMost };
         let steps = steps.map_or(Steps::AtRunTime, kind);
         let (is_late, place) = (late.is_some(), self.notes.loops.len());
+        let (before, fallback) = (self.instructions.len(), self.notes.fallback.clone());
         let body = self.lower_invariants(call)?;
-        let before = self.instructions.len();
         let results = match strategy {
             LoopStrategy::Unroll => self.lower_unrolled(call, body)?,
             _ => self.lower_native(call, body, graph.types(&node.outputs), late)?,
@@ -50,6 +50,10 @@ impl<B: Backend> Lowering<'_, B> {
             (LoopStrategy::Unroll, Steps::AtRunTime) => None,
             _ => Some(laid_out),
         };
+        if is_late {
+            // These ops run only if the compiled code rejects its operands.
+            self.notes.fallback = fallback;
+        }
         let strategy = if is_late { LoopStrategy::Compiled } else { strategy };
         let (op, site, rewrites) = ("scan", at.site, Default::default());
         self.notes.add_loop(place, LoopReport { op, site, strategy, declined, steps, kernels, rewrites });

@@ -26,6 +26,14 @@ fn every_case_passes_in_parts() {
     passes(Cpu::dividing_all(), all_cases().unwrap());
 }
 
+/// The cases in which the reference evaluator may compute ops: a branch with a tensor of 2^80 elements, which no call
+/// takes. Plans store half-precision numbers as f32, so they can neither find their neighbours nor round each sum of a
+/// `scatter`.
+fn may_be_evaluated(case: &str) -> bool {
+    let has = |part: &str| case.contains(part);
+    has("huge_branch_that_is_not_taken") || (has("f16") && (has("nextafter") || has("scatter")))
+}
+
 fn passes(cpu: Cpu, cases: Vec<Case>) {
     prove_thoroughly();
     let executor: Arc<dyn Executor> = Arc::new(cpu);
@@ -55,14 +63,13 @@ fn all_are_checked() {
     assert!(all > 1000 && proved * 100 > provable * 99, "{counts:?}");
 }
 
-/// Asserts that every loop of every case is compiled, and that no case fails with an internal error, which would be a bug
-/// in the planner. With `FUNCIFY_SHOW=1`, also prints the number of loops.
+/// Asserts that every loop of every case is compiled, that the reference evaluator computes no op, and that no case fails
+/// with an internal error, which would be a bug in the planner. With `FUNCIFY_SHOW=1`, also prints the number of loops.
 #[test]
 fn every_loop_is_compiled() {
     prove_thoroughly();
-    let (mut counts, mut faults) = (LoopCounts::default(), Vec::new());
+    let (mut counts, mut faults, mut evaluated) = (LoopCounts::default(), Vec::new(), Vec::new());
     for case in all_cases().unwrap() {
-        if std::env::var_os("ZZ").is_some() && case.graph.nodes().iter().all(|n| n.op.bodies().is_empty() && !matches!(n.op, funcify::ops::Op::BindSize(_))) { continue; }
         let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         let Ok(function) = Function::compile_with(&case.graph, &Cpu::default(), options) else { continue };
         match function.call_host(&case.inputs) {
@@ -70,8 +77,9 @@ fn every_loop_is_compiled() {
             Err(error @ Error::Internal { .. }) => faults.push(format!("{}: {error}", case.name)),
             Err(_) => continue,
         }
-        if std::env::var_os("ZZ").is_some() && !function.report().fallback.is_empty() { println!("ZZ {} {:?} {:?}", case.name, function.report().fallback, function.report().declined); }
-        counts.add(&case, function.report());
+        let report = function.report();
+        evaluated.extend((!report.fallback.is_empty()).then(|| case.name.clone()));
+        counts.add(&case, report);
     }
     let LoopCounts { compiled, declined } = counts;
     if std::env::var_os("FUNCIFY_SHOW").is_some() {
@@ -84,5 +92,6 @@ fn every_loop_is_compiled() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
+    assert!(evaluated.iter().all(|case| may_be_evaluated(case)), "{evaluated:#?}");
     assert!(compiled > 2000 && declined.is_empty(), "{compiled} are compiled, and not these: {declined:#?}");
 }

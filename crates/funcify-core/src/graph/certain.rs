@@ -43,6 +43,11 @@ impl KnownSizes<'_> {
         }
     }
 
+    /// Returns `true` if a tensor provably has no elements.
+    pub(crate) fn is_empty(&self, ty: &TensorType) -> bool {
+        ty.shape.dims().iter().any(|dim| self.is_at_least(&Dim::from(0), dim))
+    }
+
     pub(crate) fn has_elements(&self, ty: &TensorType, axis: usize) -> bool {
         self.is_at_least(&ty.shape[axis], &Dim::from(1))
     }

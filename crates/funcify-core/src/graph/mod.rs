@@ -386,7 +386,7 @@ impl Graph {
             info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
         }
         for node in &self.nodes {
-            node.op.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
+            node.op.own_dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
             node.op.binds().for_each(&mut *visit);
             node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
         }

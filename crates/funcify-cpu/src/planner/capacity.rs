@@ -115,7 +115,7 @@ impl<'g> Conditions<'g> {
 
     fn add_nodes(&mut self, graph: &'g Graph) -> Option<()> {
         for node in graph.live() {
-            let own = node.op.dims();
+            let own = node.op.own_dims();
             let types = node.inputs.iter().chain(&node.outputs).map(|value| graph.ty(*value));
             let dims: Vec<&Dim> = types.flat_map(|ty| ty.shape.dims()).chain(&own).collect();
             let is_used = |symbol: &&Symbol| dims.iter().any(|dim| dim.symbols().contains(symbol));
@@ -211,7 +211,7 @@ fn succeeds(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     if node.op.bodies().is_empty() {
         return matches!(node.op, GraphOp::BindSize(_)) || cannot_fail(graph, node, sizes);
     }
-    node.op.dims().iter().all(|dim| dim.value(sizes).is_ok_and(|size| size >= 0))
+    node.op.own_dims().iter().all(|dim| dim.value(sizes).is_ok_and(|size| size >= 0))
 }
 
 /// Assigns a capacity to each size that a padded body binds: the largest number that it binds. A loop that ends early

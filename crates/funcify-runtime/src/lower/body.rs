@@ -62,6 +62,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let mut inner = Lowering::new(self.settings.clone(), self.sizes.clone());
         inner.bounded = self.bounds_in_body(parameters);
+        inner.grouping = self.grouping;
         let (program, notes) = inner.lower_body(body, parameters, marked)?;
         self.notes.statics.extend(notes.statics);
         self.notes.fallback.extend(notes.fallback);
@@ -108,8 +109,13 @@ impl<B: Backend> Lowering<'_, B> {
         Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.notes))
     }
 
-    /// Lowers the loop-invariant nodes of a body, so that they run once, before the loop.
-    pub(crate) fn lower_invariants(&mut self, ScanCall { scan, operands, .. }: ScanCall<'_>) -> Result<Body> {
+    /// Lowers the loop-invariant nodes of a body, so that they run once, before the loop. If the loop is compiled at run
+    /// time, lowers only single numbers, because the compiled code computes the invariants itself.
+    pub(crate) fn lower_invariants(
+        &mut self,
+        ScanCall { scan, operands, .. }: ScanCall<'_>,
+        is_late: bool,
+    ) -> Result<Body> {
         let body = &scan.body;
         let mut registers = Replay::new(body, []);
         let mut invariant = vec![false; body.values().count()];
@@ -126,7 +132,11 @@ impl<B: Backend> Lowering<'_, B> {
         let mut stepwise: Vec<&Symbol> = scan.binds().collect();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
-            fixed[index] = !depends && !uses_any(body, node, &stepwise) && cannot_fail(body, node, &self.sizes);
+            let is_number = || node.outputs.iter().all(|output| is_number(body.ty(*output)));
+            fixed[index] = !depends
+                && (!is_late || is_number())
+                && !uses_any(body, node, &stepwise)
+                && cannot_fail(body, node, &self.sizes);
             if !fixed[index] {
                 stepwise.extend(node.op.binds());
             }

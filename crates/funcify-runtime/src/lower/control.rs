@@ -61,8 +61,10 @@ impl<B: Backend> Lowering<'_, B> {
         let reported = self.notes.loops.len();
         let places = op.operands();
         let carries = places.carries.len();
-        let condition = self.sub_program(&op.condition, carries, &operands[places.condition], true)?;
-        let body = self.sub_program(&op.body, carries, &operands[places.body], true)?;
+        let (condition, body) = self.lower_fallback(compiled.is_some(), |lowering| {
+            let condition = lowering.sub_program(&op.condition, carries, &operands[places.condition], true)?;
+            Ok((condition, lowering.sub_program(&op.body, carries, &operands[places.body], true)?))
+        })?;
         match &compiled {
             Some(_) => self.report_loop(reported, graph, node, LoopStrategy::Compiled, None, None),
             None => {

@@ -5,15 +5,11 @@ use funcify_core::ops::Size;
 
 use super::whole::{isolate_node, used_results};
 use super::*;
-use crate::cache::Cache;
-use crate::run::late::{CachedPlan, LateLoop, MAX_TRACE_ROWS};
-
-/// The maximum number of plans that a loop caches, each for different sizes.
-const CACHED_PLANS: usize = 64;
+use crate::run::late::{LateGraph, LateLoop, MAX_TRACE_ROWS};
 
 /// The sizes that trial compilations assume for each unknown symbol. The first successful trial ends the search. A trial
 /// reveals early whether an op prevents compilation. The smaller sizes are for loops whose sequences have few rows.
-const TRIAL_SIZES: [usize; 3] = [8, 1, 0];
+pub(super) const TRIAL_SIZES: [usize; 3] = [8, 1, 0];
 
 impl<B: Backend> Lowering<'_, B> {
     /// Returns the loop in a form that can be compiled at run time, once its sizes are known. Declines a loop whose
@@ -34,15 +30,8 @@ impl<B: Backend> Lowering<'_, B> {
                 loop_graph.push_node(count.into(), &[], node.site).map_err(|error| declined(&error.to_string()))?;
             loop_graph.push_output("steps", count[0]);
         }
-        let (memory_budget, cached) = (self.settings.memory_budget, Cache::new(CACHED_PLANS));
-        let bound = scan.body.bound_symbols();
-        let late = LateLoop { graph: loop_graph, scan, used, bound, memory_budget, cached };
-        let own = late.own_sizes(&self.sizes);
-        let mut unknown = Vec::new();
-        late.graph.visit_symbols(&mut |symbol| {
-            let is_unknown = own.get(symbol).is_none() && !late.bound.contains(symbol);
-            unknown.extend(is_unknown.then(|| symbol.clone()));
-        });
+        let late = LateLoop { late: LateGraph::new(loop_graph, self.settings.memory_budget), scan, used };
+        let (own, unknown) = late.late.own_sizes(&self.sizes);
         let mut reason: Option<Declined> = None;
         for size in TRIAL_SIZES {
             let sizes = trial_sizes(&late, &own, &unknown, size)?;
@@ -52,20 +41,19 @@ impl<B: Backend> Lowering<'_, B> {
             if is_in_body && late.scan.steps.value(&sizes) == Ok(0) {
                 continue;
             }
-            match late.compile_late(self.settings.backend, &sizes) {
-                Ok(plan) => {
-                    if unknown.is_empty() {
-                        late.cached.add(CachedPlan { sizes, plan: Some(plan) });
-                    }
-                    return Ok(late);
-                }
+            // Symbols may depend on each other, so that no trial has possible sizes.
+            if !unknown.is_empty() && late.late.check_sizes(&sizes).is_err() {
+                continue;
+            }
+            match late.late.try_compile(self.settings.backend, sizes, unknown.is_empty()) {
+                Ok(()) => return Ok(late),
                 Err(declined) => reason = reason.or(Some(declined)),
             }
             if unknown.is_empty() {
                 break;
             }
         }
-        Err(reason.expect("there is a trial size"))
+        reason.map_or(Ok(late), Err)
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod body;
 mod control;
+mod groups;
 mod late;
 mod native;
 pub(crate) mod report;
@@ -19,11 +20,10 @@ mod unroll;
 mod whole;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
 
+use funcify_core::HostTensor;
 use funcify_core::cancel::{ActiveHandles, Progress};
-use funcify_core::element_count;
 use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, ValueId, work};
 use funcify_core::memory::over_budget;
@@ -33,6 +33,7 @@ use funcify_core::types::{DType, Dim, Sizes, Symbol, TensorType};
 use smallvec::SmallVec;
 
 use self::body::{Parameter, ProgramKey};
+use self::groups::Grouping;
 use self::report::LoopReport;
 use self::scan::ScanCall;
 use self::statics::{Bounded, StaticNumber};
@@ -41,10 +42,6 @@ use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::prepare::sizes::is_number;
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
-
-/// The range of sizes for which an op is compiled on its own. The size of an op is the number of elements of its
-/// largest operand or result. Smaller ops do not benefit, and larger ops would not fit in memory.
-const COMPILED_OP_ELEMENTS: Range<usize> = 64..1 << 36;
 
 /// The backend and the compile options that affect lowering.
 #[derive(Clone)]
@@ -123,6 +120,8 @@ pub(crate) struct Lowering<'a, B: Backend> {
     sweeps: HashMap<NodeKey, Arc<Sweeps>>,
     /// For each graph seen so far, one flag per value: `true` if the graph uses the value.
     uses: HashMap<GraphId, Arc<[bool]>>,
+    /// When groups of ops are compiled.
+    grouping: Grouping,
     /// The outcome of each compilation of a single node for given sizes: the compiled code, or the reason why the
     /// backend declined.
     compiled: HashMap<(NodeKey, Sizes), CompileResult<B::Tensor>>,
@@ -178,6 +177,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             programs: HashMap::new(),
             sweeps: HashMap::new(),
             uses: HashMap::new(),
+            grouping: Grouping::AtOnce,
             compiled: HashMap::new(),
         }
     }
@@ -210,23 +210,29 @@ impl<'a, B: Backend> Lowering<'a, B> {
     /// Lowers the marked nodes in order. Returns the registers of all values lowered so far.
     pub(crate) fn lower_nodes<'g>(
         &mut self,
-        graph: &Graph,
+        graph: &'g Graph,
         registers: Replay<'g, Slot>,
         marked: &[bool],
     ) -> Result<Replay<'g, Slot>> {
+        if self.compiles_groups() {
+            return self.lower_groups(graph, registers, marked);
+        }
         registers.walk_marked(marked, |index, node, operands| {
-            work::count();
-            let call = NodeCall { graph, index, node, operands: &operands };
-            match &node.op {
-                Op::Scan(scan) => self.lower_scan(call, scan),
-                Op::While(op) => self.lower_while(call, op),
-                Op::Switch(switch) => self.lower_switch(call, switch),
-                Op::AssociativeScan(op) => self.lower_associative(call, op),
-                Op::Constant(constant) => self.lower_constant(node, constant),
-                Op::BindSize(op) => self.lower_bind(call, op),
-                _ => self.lower_kernel(graph, index, &operands),
-            }
+            self.lower_node(NodeCall { graph, index, node, operands: &operands })
         })
+    }
+
+    fn lower_node(&mut self, call: NodeCall<'_>) -> Result<Vec<Slot>> {
+        work::count();
+        match &call.node.op {
+            Op::Scan(scan) => self.lower_scan(call, scan),
+            Op::While(op) => self.lower_while(call, op),
+            Op::Switch(switch) => self.lower_switch(call, switch),
+            Op::AssociativeScan(op) => self.lower_associative(call, op),
+            Op::Constant(constant) => self.lower_constant(call.node, constant),
+            Op::BindSize(op) => self.lower_bind(call, op),
+            _ => self.lower_kernel(call.graph, call.index, call.operands),
+        }
     }
 
     /// Returns a flag for each value of a graph: `true` if the graph uses the value.
@@ -262,23 +268,20 @@ impl<'a, B: Backend> Lowering<'a, B> {
         present.map(|is_present| slot(is_present).unwrap_or_else(|| self.register())).collect()
     }
 
-    fn lower_kernel(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Vec<Slot>> {
+    /// Returns the kernel of a node. The steps of an unrolled loop share it.
+    fn kernel(&mut self, graph: &Graph, index: usize) -> Result<Arc<KernelNode<B>>> {
         let key = (graph.id(), index);
-        let kernel = match self.nodes.get(&key) {
-            Some(kernel) => kernel.clone(),
-            None => {
-                let kernel = Arc::new(self.kernel_node(graph, &graph.nodes()[index])?);
-                self.nodes.insert(key, kernel.clone());
-                kernel
-            }
-        };
-        let number = self.static_result(&kernel, operands);
-        if number.is_none()
-            && self.is_worth_compiling(&kernel)
-            && let Attempt::Compiled(results) = self.lower_whole_node(graph, index, operands)?
-        {
-            return Ok(results);
+        if let Some(kernel) = self.nodes.get(&key) {
+            return Ok(kernel.clone());
         }
+        let kernel = Arc::new(self.kernel_node(graph, &graph.nodes()[index])?);
+        self.nodes.insert(key, kernel.clone());
+        Ok(kernel)
+    }
+
+    fn lower_kernel(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Vec<Slot>> {
+        let kernel = self.kernel(graph, index)?;
+        let number = self.static_result(&kernel, operands);
         if !has_rule::<B>(kernel.op.name()) {
             self.notes.fallback.insert(kernel.op.name());
         }
@@ -288,21 +291,6 @@ impl<'a, B: Backend> Lowering<'a, B> {
             None => self.note_bounded_result(&kernel, operands, results[0]),
         }
         Ok(results)
-    }
-
-    /// Returns `true` if an op should be compiled on its own. This is useful only if the backend compiles whole
-    /// programs but has declined to compile the current one. Small ops are faster as kernels, and so are reshapes,
-    /// because they move no data. If the backend has a kernel for a custom op, the op always runs that kernel.
-    fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
-        let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
-        let mut types = node.inputs.iter().chain(&node.outputs);
-        let most = types.try_fold(0, |most, ty| Some(elements(ty)?.max(most)));
-        let has_own_kernel = matches!(node.op, Op::Custom(_)) && has_rule::<B>(node.op.name());
-        self.settings.compiles() == Compiles::Programs
-            && self.settings.backend.compiles() == Compiles::Programs
-            && !matches!(node.op, Op::Reshape(_))
-            && !has_own_kernel
-            && most.is_some_and(|most| COMPILED_OP_ELEMENTS.contains(&most))
     }
 
     fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {
@@ -316,15 +304,18 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 
     fn lower_constant(&mut self, node: &Node, constant: &Constant) -> Result<Vec<Slot>> {
-        let at = node.place();
-        let backend = self.settings.backend;
-        let tensor = backend.upload(&constant.value).map_err(|error| execution_error(&at, backend.name(), error))?;
-        let ty = constant.value.ty();
-        let registers = self.push(&at, Action::Constant { tensor, ty }, &[], 1)?;
+        let register = self.push_constant(&node.place(), &constant.value)?;
         if is_number(&constant.value.ty()) {
             let number = StaticNumber::constant(constant.value.get(0).as_i64());
-            self.statics.insert(registers[0], number);
+            self.statics.insert(register, number);
         }
-        Ok(registers)
+        Ok(vec![register])
+    }
+
+    /// Appends an instruction that returns a constant, and returns its register.
+    fn push_constant(&mut self, at: &Place, value: &HostTensor) -> Result<Slot> {
+        let backend = self.settings.backend;
+        let tensor = backend.upload(value).map_err(|error| execution_error(at, backend.name(), error))?;
+        Ok(self.push(at, Action::Constant { tensor, ty: value.ty() }, &[], 1)?[0])
     }
 }

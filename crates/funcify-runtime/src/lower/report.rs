@@ -89,7 +89,7 @@ impl fmt::Display for Steps {
 /// once.
 pub(crate) fn count_kernels<B: Backend>(instructions: &[Instruction<B>]) -> usize {
     let of_one = |action: &Action<B>| match action {
-        Action::Kernel(_) | Action::Whole(_) => 1,
+        Action::Kernel(_) | Action::Whole(_) | Action::Group(_) => 1,
         action => action.programs().into_iter().map(|program| count_kernels(&program.instructions)).sum(),
     };
     instructions.iter().map(|instruction| of_one(&instruction.action)).sum()

@@ -37,23 +37,21 @@ impl<B: Backend> Lowering<'_, B> {
         let kind = if scan.until.is_none() { Steps::Exactly } else { Steps::AtMost };
         let steps = steps.map_or(Steps::AtRunTime, kind);
         let (is_late, place) = (late.is_some(), self.notes.loops.len());
-        let (before, fallback) = (self.instructions.len(), self.notes.fallback.clone());
-        let body = self.lower_invariants(call)?;
-        let results = match strategy {
-            LoopStrategy::Unroll => self.lower_unrolled(call, body)?,
-            _ => self.lower_native(call, body, graph.types(&node.outputs), late)?,
-        };
-        let laid_out = count_kernels(&self.instructions[before..]);
+        let (results, laid_out) = self.lower_fallback(is_late, |lowering| {
+            let body = lowering.lower_invariants(call, is_late)?;
+            let before = lowering.instructions.len();
+            let results = match strategy {
+                LoopStrategy::Unroll => lowering.lower_unrolled(call, body)?,
+                _ => lowering.lower_native(call, body, graph.types(&node.outputs), late)?,
+            };
+            Ok((results, count_kernels(&lowering.instructions[before..])))
+        })?;
         let kernels = match (strategy, steps) {
             _ if is_late => None,
             (LoopStrategy::Unroll, Steps::Exactly(steps) | Steps::AtMost(steps)) => laid_out.checked_div(steps),
             (LoopStrategy::Unroll, Steps::AtRunTime) => None,
             _ => Some(laid_out),
         };
-        if is_late {
-            // These ops run only if the compiled code rejects its operands.
-            self.notes.fallback = fallback;
-        }
         let strategy = if is_late { LoopStrategy::Compiled } else { strategy };
         let (op, site, rewrites) = ("scan", at.site, Default::default());
         self.notes.add_loop(place, LoopReport { op, site, strategy, declined, steps, kernels, rewrites });

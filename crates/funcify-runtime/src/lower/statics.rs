@@ -7,8 +7,6 @@
 //! a bounded number of steps has a static maximum number of steps. If unrolling is forced, such a loop is not rejected,
 //! but runs natively.
 
-use funcify_core::HostTensor;
-
 use super::*;
 use crate::prepare::sizes::{evaluate_number, is_foldable};
 
@@ -41,6 +39,13 @@ pub(crate) struct Bounded {
     registers: HashSet<Slot>,
 }
 
+impl StaticNumber {
+    /// Returns the number as a tensor of the given dtype.
+    pub(crate) fn tensor(&self, dtype: DType) -> HostTensor {
+        HostTensor::scalar(self.number).cast(dtype)
+    }
+}
+
 impl<B: Backend> Lowering<'_, B> {
     /// Returns the value of a register if it is static, and records the static inputs on which the value depends.
     pub(crate) fn static_number(&mut self, register: Slot) -> Option<i64> {
@@ -57,8 +62,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let numbers: Vec<&StaticNumber> =
             operands.iter().map(|operand| self.statics.get(operand)).collect::<Option<_>>()?;
-        let tensor = |(of, ty): (&&StaticNumber, &TensorType)| HostTensor::scalar(of.number).cast(ty.dtype);
-        let inputs: Vec<HostTensor> = numbers.iter().zip(&kernel.inputs).map(tensor).collect();
+        let operands = numbers.iter().zip(&kernel.inputs);
+        let inputs: Vec<HostTensor> = operands.map(|(number, ty)| number.tensor(ty.dtype)).collect();
         let result = evaluate_number(&kernel.op, kernel.at.clone(), &inputs, &kernel.outputs, &self.sizes)?;
         let inputs = numbers.iter().flat_map(|number| &number.inputs).copied().collect();
         Some(StaticNumber { number: result.get(0).as_i64(), inputs })

@@ -4,6 +4,8 @@
 //! buffer's operand when a step first needs it. A written row is represented by the register that holds it. No row is
 //! copied until the rows of the results are stacked.
 
+use std::ops::Range;
+
 use funcify_core::ops::scan::Start;
 use funcify_core::types::SizeError;
 

@@ -60,7 +60,7 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Appends an instruction that runs the compiled code of a graph.
-    fn push_whole(
+    pub(super) fn push_whole(
         &mut self,
         graph: &Graph,
         compiled: Arc<dyn Compiled<B::Tensor>>,

@@ -159,6 +159,7 @@ impl<B: Backend> Action<B> {
                 let refused = || "it refused its operands, although nothing else can run in its place".into();
                 run.fail(&node.at, results.ok_or_else(refused))?.into()
             }
+            Action::Group(node) => node.run_group(run, operands)?,
             Action::Loop(node) => node.run_loop(run, operands.into_vec(), results)?,
             Action::Switch(node) => node.run_branch(run, operands.into_vec())?,
             Action::While(node) => node.run_while(run, operands.into_vec())?,

@@ -1,5 +1,5 @@
-//! Compiles loops at run time, once their sizes are known. Two kinds of loops are compiled late: loops whose number of
-//! steps or rows depends on data, and loops with integer operands. Compiled code represents integers as floats, and
+//! Compiles loops and groups of ops at run time, once their sizes are known. They are compiled late if their number of
+//! steps or rows depends on data, or if they have integer operands. Compiled code represents integers as floats, and
 //! rejects operands that floats cannot represent.
 //!
 //! A loop with early exit is compiled for its maximum number of steps. The compiled code returns the actual number of
@@ -10,31 +10,50 @@
 //! bit-identical results. Planning takes a few tenths of a millisecond, so the plans for the most recent sizes are
 //! cached. A loop that cannot be compiled runs natively.
 
+use std::collections::HashSet;
+
 use funcify_core::error::Progress;
-use funcify_core::graph::Graph;
+use funcify_core::graph::{Graph, Node, cannot_fail};
+use funcify_core::ops::{Op, OpRules};
 use funcify_core::ops::scan::{Returned, Scan};
 use funcify_core::types::Symbol;
 
 use super::whole::{run_compiled, with_placeholders};
 use super::*;
-use crate::backend::{CompileResult, WholeRequest};
+use crate::backend::{CompileResult, Declined, WholeRequest};
 use crate::cache::Cache;
 use crate::prepare::request_whole;
 
+/// The number of plans that a loop or a group caches, each for different sizes.
+const CACHED_PLANS: usize = 64;
+
 /// The maximum number of rows in a trace of a compiled loop with early exit.
 pub(crate) const MAX_TRACE_ROWS: usize = 1 << 16;
+
+/// A graph that is compiled at run time, once its sizes are known.
+pub(crate) struct LateGraph<B: Backend> {
+    pub(crate) graph: Graph,
+    /// The symbols that the bodies of its ops bind. Their sizes may differ from step to step.
+    bound: HashSet<Symbol>,
+    memory_budget: u64,
+    cached: Cache<Sizes, CachedPlan<B>>,
+}
 
 /// A loop that is compiled at run time, once its sizes are known.
 pub(crate) struct LateLoop<B: Backend> {
     /// A graph whose only op is the loop. Its inputs are the loop's operands except the number of steps. Its outputs
     /// are the used results, and, for a loop with early exit, the number of steps that ran.
-    pub(crate) graph: Graph,
+    pub(crate) late: LateGraph<B>,
     pub(crate) scan: Scan,
     pub(crate) used: Vec<bool>,
-    /// The symbols that the body binds. Their sizes may differ from step to step.
-    pub(crate) bound: Vec<Symbol>,
-    pub(crate) memory_budget: u64,
-    pub(crate) cached: Cache<Sizes, CachedPlan<B>>,
+}
+
+/// A group of ops that is compiled at run time. If the compiled code cannot run, the program runs the ops one by one.
+pub(crate) struct GroupNode<B: Backend> {
+    pub(crate) late: LateGraph<B>,
+    pub(crate) program: Arc<Program<B>>,
+    pub(crate) outputs: Vec<TensorType>,
+    pub(crate) at: Place,
 }
 
 /// A cached plan for the given sizes. `plan` is `None` if the backend declined to compile the loop for these sizes.
@@ -51,37 +70,63 @@ impl<B: Backend> Clone for CachedPlan<B> {
     }
 }
 
-impl<B: Backend> LateLoop<B> {
-    /// Compiles the loop for the given sizes. The compiled code may reject the loop's operands.
-    pub(crate) fn compile_late(&self, backend: &B, sizes: &Sizes) -> CompileResult<B::Tensor> {
+impl<B: Backend> LateGraph<B> {
+    pub(crate) fn new(graph: Graph, memory_budget: u64) -> Self {
+        let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
+        let bound = bodies.flat_map(|body| body.bound_symbols()).collect();
+        LateGraph { graph, bound, memory_budget, cached: Cache::new(CACHED_PLANS) }
+    }
+
+    /// Compiles the graph for the given sizes. With `may_refuse`, the compiled code may reject the operands. Declines a graph
+    /// in which an op fails for these sizes, because only a kernel reports the error.
+    pub(crate) fn compile(&self, backend: &B, sizes: &Sizes, may_refuse: bool) -> CompileResult<B::Tensor> {
         let (graph, memory_budget) = (&self.graph, self.memory_budget);
-        request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })
+        self.check_sizes(sizes)?;
+        request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse })
     }
 
-    /// Returns the sizes of the symbols that the loop uses, except those that its body binds.
-    pub(crate) fn own_sizes(&self, all: &Sizes) -> Sizes {
-        let mut sizes = Sizes::new();
-        self.graph.visit_symbols(&mut |symbol| {
-            if let Some(size) = all.get(symbol).filter(|_| !self.bound.contains(symbol)) {
-                sizes.set(symbol, size);
-            }
-        });
-        sizes
-    }
-
-    /// Returns the plan for the current sizes and number of steps, or `None` if the backend declines to compile the
-    /// loop.
-    fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<CompiledLoop<B>> {
-        let mut sizes = self.own_sizes(&run.sizes);
-        if let Some(symbol) = &self.scan.until {
-            sizes.set(symbol, steps);
+    /// Declines sizes for which an op of the graph fails, or for which an earlier op fails instead of computing an operand.
+    pub(crate) fn check_sizes(&self, sizes: &Sizes) -> Result<(), Declined> {
+        let graph = &self.graph;
+        if let Some(node) = graph.nodes().iter().find(|node| fails(graph, node, sizes)) {
+            return Err(Declined::new(node.op.name(), "it fails for these sizes"));
         }
+        let mut operands = graph.inputs().iter().flat_map(|input| graph.ty(input.value).shape.dims());
+        match operands.any(|dim| dim.value(sizes).is_ok_and(|size| size < 0)) {
+            true => Err(Declined::new("input", "it has a negative size")),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the sizes of the symbols that the graph uses, except those that the bodies bind, and the symbols without
+    /// a size.
+    pub(crate) fn own_sizes(&self, all: &Sizes) -> (Sizes, Vec<Symbol>) {
+        let (mut sizes, mut unknown) = (Sizes::new(), Vec::new());
+        self.graph.visit_symbols(&mut |symbol| match all.get(symbol) {
+            _ if self.bound.contains(symbol) => {}
+            Some(size) => sizes.set(symbol, size),
+            None => unknown.push(symbol.clone()),
+        });
+        (sizes, unknown)
+    }
+
+    /// Compiles the graph for sizes that serve as a trial. If the graph uses no other sizes, keeps the code.
+    pub(crate) fn try_compile(&self, backend: &B, sizes: Sizes, is_final: bool) -> Result<(), Declined> {
+        let plan = Some(self.compile(backend, &sizes, true)?);
+        if is_final {
+            self.cached.add(CachedPlan { sizes, plan });
+        }
+        Ok(())
+    }
+
+    /// Returns the plan for the given sizes, or `None` if the backend declines to compile the graph.
+    fn plan(&self, run: &Run<'_, B>, at: &Place, sizes: &Sizes) -> Result<CompiledLoop<B>> {
         let cached = self.cached.find_or_make(
-            &sizes,
-            |cached| cached.sizes == sizes,
+            sizes,
+            |cached| cached.sizes == *sizes,
             || run.watch.check(at, Progress::Uncounted),
             || {
-                let plan = match self.compile_late(run.backend, &sizes) {
+                let plan = match self.compile(run.backend, sizes, true) {
                     Ok(compiled) => Some(compiled),
                     Err(declined) => declined.unless_fault(at, run.backend.name()).map(|_| None)?,
                 };
@@ -91,6 +136,32 @@ impl<B: Backend> LateLoop<B> {
             },
         )?;
         Ok(cached.plan)
+    }
+}
+
+impl<B: Backend> GroupNode<B> {
+    /// Runs the ops: as compiled code or, if that is not possible, one by one.
+    pub(crate) fn run_group(&self, run: &mut Run<'_, B>, operands: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>> {
+        let (sizes, _) = self.late.own_sizes(&run.sizes);
+        if let Some(compiled) = self.late.plan(run, &self.at, &sizes)? {
+            let at = || self.at.clone();
+            if let Some(results) = run_compiled(&*compiled, &run.watch, at, run.backend.name(), &operands)? {
+                return Ok(results.into());
+            }
+        }
+        Ok(self.program.execute(run, operands.into_vec())?.into())
+    }
+}
+
+impl<B: Backend> LateLoop<B> {
+    /// Returns the plan for the current sizes and number of steps, or `None` if the backend declines to compile the
+    /// loop.
+    fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<CompiledLoop<B>> {
+        let (mut sizes, _) = self.late.own_sizes(&run.sizes);
+        if let Some(symbol) = &self.scan.until {
+            sizes.set(symbol, steps);
+        }
+        self.late.plan(run, at, &sizes)
     }
 
     /// Runs the compiled loop for at most `steps` steps, and returns its results with the number of steps that ran.
@@ -131,4 +202,10 @@ impl<B: Backend> LateLoop<B> {
     pub(crate) fn has_traces(&self) -> bool {
         self.scan.buffers.iter().zip(&self.used).any(|(buffer, used)| *used && buffer.returned == Returned::All)
     }
+}
+
+/// Returns `true` if an op without bodies fails for the given sizes.
+fn fails(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
+    let is_custom = matches!(node.op, Op::Custom(_));
+    node.op.bodies().is_empty() && !is_custom && !cannot_fail(graph, node, sizes)
 }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::associative::AssociativeNode;
 use super::bind::BindNode;
+use super::late::GroupNode;
 use super::native::NativeLoop;
 use super::switch::SwitchNode;
 use super::while_loop::WhileNode;
@@ -49,6 +50,8 @@ pub(crate) enum Action<B: Backend> {
     Associative(Box<AssociativeNode<B>>),
     /// Runs code that the backend compiled as a whole.
     Whole(WholeNode<B::Tensor>),
+    /// Runs a group of ops that the backend compiles at run time.
+    Group(Box<GroupNode<B>>),
     /// Returns a constant, which is stored in the program.
     Constant { tensor: B::Tensor, ty: TensorType },
     /// Binds a symbol to a static size, such as the number of steps of an unrolled loop, for the following
@@ -209,6 +212,7 @@ impl<B: Backend> Action<B> {
             Action::Switch(node) => node.branches.iter().collect(),
             Action::While(node) => vec![&node.condition, &node.body],
             Action::Associative(node) => vec![&node.up_sweep, &node.down_sweep],
+            Action::Group(node) => vec![&node.program],
             _ => Vec::new(),
         }
     }
@@ -232,6 +236,7 @@ impl<B: Backend> Action<B> {
             Action::While(node) => (&node.at, node.outputs.as_slice()),
             Action::Associative(node) => (&node.at, node.outputs.as_slice()),
             Action::Whole(node) => (&node.at, node.outputs.as_slice()),
+            Action::Group(node) => (&node.at, node.outputs.as_slice()),
             Action::Constant { ty, .. } => return (Cow::Owned(Place::new("constant", Site::Unknown)), from_ref(ty)),
             Action::Bind { .. } => return (Cow::Owned(Place::new("scan", Site::Unknown)), &[]),
             Action::BindSize(node) => (&node.at, [].as_slice()),

@@ -142,14 +142,6 @@ impl Op {
         }
     }
 
-    /// Returns the dimensions in the op's attributes, and the number of steps of a loop or its bound.
-    #[doc(hidden)]
-    pub fn dims(&self) -> Vec<Dim> {
-        let attributes = self.attributes();
-        let of_attributes = attributes.iter().flat_map(|(_, attribute)| attribute.dims().iter().cloned());
-        of_attributes.chain(self.sizes().dim.map(|(_, dim)| dim.clone())).collect()
-    }
-
     /// Returns the size symbols that the op binds.
     #[doc(hidden)]
     pub fn binds(&self) -> impl Iterator<Item = &Symbol> {

@@ -225,7 +225,7 @@ impl Op {
                 known.is_at_least(&operands[0].shape[op.axis], &operands[1].shape[op.axis])
             }
             OpClass::Indexing(Indexing::Take(Take { axis }) | Indexing::Gather(Gather { axis })) => {
-                known.has_elements(operands[0], *axis)
+                known.has_elements(operands[0], *axis) || known.is_empty(operands[1])
             }
             OpClass::Along(Along::ArgMax(op)) => known.has_elements(operands[0], op.axis),
             OpClass::Binding(_) => operands[0].dtype.is_unsigned(),
@@ -248,6 +248,26 @@ impl Op {
             OpClass::Indexing(Indexing::Scatter(_)) | OpClass::RandomBits(_) => true,
             OpClass::Along(Along::Reduce(_) | Along::Cumulative(_) | Along::Sort(_)) => true,
             OpClass::Custom(custom) => !custom.op.may_fail_at_run_time(),
+        }
+    }
+
+    /// Returns the dimensions that the op uses, except those in the types of its operands, results and bodies: the bounds of
+    /// a slice, the widths of a padding, the dimension of a `size`, and the number of steps or the bound of a loop.
+    #[doc(hidden)]
+    pub fn own_dims(&self) -> Vec<Dim> {
+        match self.class() {
+            OpClass::Movement(Movement::Slice(op)) => vec![op.start.clone(), op.limit.clone()],
+            OpClass::Movement(Movement::Pad(op)) => vec![op.low.clone(), op.high.clone()],
+            OpClass::Creation(Creation::Size(op)) => vec![op.dim.clone()],
+            OpClass::Control(_) => self.sizes().dim.map(|(_, dim)| dim.clone()).into_iter().collect(),
+            // The attributes of a custom op may also contain words, which look like symbols.
+            OpClass::Custom(_) => {
+                let attributes = self.attributes();
+                let dims = attributes.iter().flat_map(|(_, attribute)| attribute.dims().iter().cloned());
+                dims.filter(|dim| dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))).collect()
+            }
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => Vec::new(),
+            OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => Vec::new(),
         }
     }
 

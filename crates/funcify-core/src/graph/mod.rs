@@ -2,6 +2,7 @@
 
 mod apply;
 mod bind;
+mod bounds;
 mod certain;
 mod check;
 mod copy;
@@ -19,7 +20,6 @@ pub(crate) mod rules;
 mod sizes;
 #[doc(hidden)]
 pub mod tracer;
-mod upper;
 #[doc(hidden)]
 pub mod work;
 
@@ -31,6 +31,8 @@ pub use crate::handle::{Failed, ValueId};
 pub use bind::bind_sizes;
 #[doc(hidden)]
 pub use bind::call_error;
+#[doc(hidden)]
+pub use bounds::{Bounds, integer_bounds};
 #[doc(hidden)]
 pub use certain::{KnownSizes, cannot_fail};
 #[doc(hidden)]
@@ -47,8 +49,6 @@ pub use tracer::at_site;
 pub(crate) use tracer::{BodyTrace, emit_at, fail_value, trace_body};
 #[doc(hidden)]
 pub use tracer::{emit, emit_value, fail, fresh_symbol};
-#[doc(hidden)]
-pub use upper::upper_bound;
 
 use identity::Identity;
 

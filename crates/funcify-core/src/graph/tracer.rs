@@ -57,6 +57,8 @@ pub(crate) struct SizeByLane {
     /// An upper bound on the sizes of all lanes, if one is known: the maximum number of steps of a loop, or a constant
     /// from which the program computes the size.
     pub(crate) at_most: Option<Dim>,
+    /// A lower bound on the sizes of all lanes.
+    pub(crate) at_least: usize,
 }
 
 /// A body that is being traced.
@@ -394,14 +396,9 @@ pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
 }
 
-/// Records an upper bound on a size that differs between lanes.
-pub(crate) fn limit_size_by_lane(symbol: &Symbol, at_most: Dim) {
-    with_trace(|trace| {
-        let mut sizes = trace.by_lane.iter_mut();
-        if let Some(size) = sizes.find(|size| size.symbol == *symbol) {
-            size.at_most = Some(at_most);
-        }
-    });
+/// Changes what is known of a size that differs between lanes.
+pub(crate) fn update_size_by_lane(symbol: &Symbol, update: impl FnOnce(&mut SizeByLane)) {
+    with_trace(|trace| trace.by_lane.iter_mut().find(|size| size.symbol == *symbol).map(update));
 }
 
 /// Calls `f` and returns its result. The ops that `f` adds run only in the lanes where `mask` is `true`.

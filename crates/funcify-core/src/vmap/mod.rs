@@ -13,8 +13,8 @@ pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
 use crate::error::{Result, Site};
-use crate::graph::tracer::{check, keep_names, limit_size_by_lane, remove_size_by_lane, with_lane_mask};
-use crate::graph::{Failed, Graph, Node, Replay, at_site, emit, emit_value, upper_bound};
+use crate::graph::tracer::{check, keep_names, lane_masks, remove_size_by_lane, update_size_by_lane, with_lane_mask};
+use crate::graph::{Bounds, Failed, Graph, Node, Replay, at_site, emit, emit_value, integer_bounds};
 use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
@@ -110,23 +110,31 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
             None => batch_node(&node.op, size, &operands),
             Some(symbol) => checked_all(&node.op, ragged::batch(graph, node, &symbol, size, &operands)?),
         })?;
-        limit_sizes(graph, node);
+        bound_sizes(graph, node);
         keep_names(graph, node, results.iter().map(|result| result.value));
         Ok::<_, Failed>(results)
     })?;
     Ok(replayed.outputs()?)
 }
 
-/// Records the largest number that a node may bind as a size, if it is known from the ops that compute the number.
-fn limit_sizes(graph: &Graph, node: &Node) {
+/// Records the bounds on the number that a node binds as a size, if they follow from the ops that compute the number.
+fn bound_sizes(graph: &Graph, node: &Node) {
     let binds_number = match &node.op {
         Op::Scan(scan) => scan.steps_operand,
         op => matches!(op, Op::BindSize(_)),
     };
-    // Lanes that do not run the op have size 0, so a negative number is no bound.
-    let bound = || upper_bound(graph, node.inputs[0]).filter(|bound| *bound >= 0);
-    if let Some(bound) = binds_number.then(bound).flatten() {
-        node.op.binds().for_each(|symbol| limit_size_by_lane(symbol, Dim::from(bound)));
+    if !binds_number {
+        return;
+    }
+    let Bounds { low, high } = integer_bounds(graph, node.inputs[0]);
+    // Lanes that do not run the op have size 0.
+    let low = low.filter(|_| lane_masks().is_empty()).and_then(|low| usize::try_from(low).ok());
+    let high = high.and_then(|high| usize::try_from(high).ok());
+    for symbol in node.op.binds() {
+        update_size_by_lane(symbol, |size| {
+            size.at_most = high.map_or(size.at_most.take(), |high| Some(Dim::from(high)));
+            size.at_least = low.filter(|_| !matches!(node.op, Op::Scan(_))).unwrap_or(size.at_least);
+        });
     }
 }
 

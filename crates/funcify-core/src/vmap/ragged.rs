@@ -40,10 +40,13 @@ pub(crate) fn is_ragged(dim: &Dim) -> bool {
 /// Returns `true` if `larger` is provably greater than or equal to `smaller` in each lane.
 fn is_certainly_at_least(larger: &Dim, smaller: &Dim) -> bool {
     let mut difference = larger.clone() - smaller;
-    for SizeByLane { symbol, at_most, .. } in sizes_by_lane() {
+    for SizeByLane { symbol, at_most, at_least, .. } in sizes_by_lane() {
         if let Some(at_most) = at_most.filter(|_| slope(&difference, &symbol).is_at_least(&Dim::from(0)) == Some(false))
         {
             difference = difference.replaced(&BTreeMap::from([(symbol, at_most)]));
+        } else if at_least > 0 {
+            let more = Dim::symbol(&symbol) + at_least as i64;
+            difference = difference.replaced(&BTreeMap::from([(symbol, more)]));
         }
     }
     difference.is_at_least(&Dim::from(0)) == Some(true)
@@ -157,14 +160,32 @@ pub(crate) fn shift_rows(
     own: Batched,
     lanes: &Dim,
 ) -> Result<Batched, Failed> {
-    let dtype = value.value.dtype();
+    let shape = [lanes.clone(), rows.clone()];
+    let positions = iota(rows, DType::I64).broadcast_to(shape.clone()) - spread(offset, &shape);
+    rows_at(value, axis, positions, own, lanes)
+}
+
+/// Reverses each lane's own elements along `axis`, which are the first `own` elements.
+fn reverse_rows(value: Batched, axis: usize, own: Batched, lanes: &Dim) -> Result<Batched, Failed> {
+    let shape = [lanes.clone(), value.materialized(lanes).checked()?.shape()[axis + 1].clone()];
+    let positions = spread(own, &shape) - 1 - iota(&shape[1], DType::I64).broadcast_to(shape.clone());
+    rows_at(value, axis, positions, own, lanes)
+}
+
+/// Broadcasts a number of each lane to `shape`, which consists of the lanes and another axis.
+fn spread(of_lane: Batched, shape: &[Dim; 2]) -> Value {
+    of_lane.materialized(&shape[0]).unsqueeze(1).broadcast_to(shape.clone())
+}
+
+/// Takes the elements at `positions` along `axis`, an `i64[lanes,rows]`. The result is zero at positions that are not
+/// among the operand's first `own` positions.
+fn rows_at(value: Batched, axis: usize, positions: Value, own: Batched, lanes: &Dim) -> Result<Batched, Failed> {
+    let (dtype, shape) = (value.value.dtype(), positions.checked()?.shape());
     // Pad by one element, so that the axis is not empty.
     let more = Op::from(Pad { axis, low: 0.into(), high: 1.into(), interior: 0 });
     let longer = batch_node(&more, lanes, &[value, Batched::unmapped(zero(dtype))])?[0];
-    let shape = [lanes.clone(), rows.clone()];
-    let spread = |of_lane: Batched| of_lane.materialized(lanes).unsqueeze(1).broadcast_to(shape.clone());
-    let positions = iota(rows, DType::I64).broadcast_to(shape.clone()) - spread(offset);
-    let is_own = positions.ge(0) & spread(own).gt(positions);
+    let own = spread(own, &[shape[0].clone(), shape[1].clone()]);
+    let is_own = positions.ge(0) & own.gt(positions);
     let taken = batch_node(&Take { axis }.into(), lanes, &[longer, Batched::mapped(positions)])?[0].materialized(lanes);
     let mask = along(is_own, axis, &taken.checked()?.shape());
     Ok(select_values(mask, taken, zero(dtype).broadcast_to(taken.shape())))
@@ -251,6 +272,10 @@ pub(super) fn batch(
             }
             let op = Slice { limit: op.start.clone() + rows, ..op.clone() };
             batch_node(&op.into(), lanes, operands)
+        }
+        OpClass::Movement(Movement::Reverse(op)) if is_ragged(&types.operands[0].shape[op.axis]) => {
+            let own = lane_sizes(&types.operands[0].shape[op.axis])?;
+            Ok(vec![reverse_rows(operands[0], op.axis, own, lanes)?])
         }
         OpClass::Movement(Movement::Pad(op)) => {
             let dim = &types.operands[0].shape[op.axis];

@@ -12,14 +12,14 @@ use funcify_analysis::Possible;
 use funcify_body::{Body, Compare, IntBinary, Op as BodyOp};
 use funcify_core::error::{Result as CoreResult, Site};
 use funcify_core::graph::{
-    Failed, Graph, GraphCopy, Input, KnownSizes, Node, Replay, ValueId, cannot_fail, emit, inline, tracer, upper_bound,
+    Failed, Graph, GraphCopy, Input, KnownSizes, Node, Replay, ValueId, cannot_fail, emit, inline, integer_bounds, tracer,
 };
 use funcify_core::ops::scan::{Buffer, Scan, Start};
 use funcify_core::ops::{Binary as GraphBinary, BindSize, ReduceKind, Size};
 use funcify_core::tree::Named;
 use funcify_core::types::{Dim, Symbol, TensorType};
 use funcify_core::vmap::{Batched, inline as inline_batched};
-use funcify_core::{Value, cond, full, select, size};
+use funcify_core::{Value, bind_size, cond, full, select, size};
 
 use super::*;
 
@@ -27,6 +27,8 @@ use super::*;
 const CAPACITY: usize = 64;
 /// The maximum capacity of a size for which an op may fail, such as a slice of that many rows.
 const MAX_CAPACITY: usize = 1024;
+/// The maximum number that a size may have to be at least, such as 1 for a slice `n-1..`.
+const MAX_LOWEST: usize = 4;
 /// The maximum number of computed sizes of one op.
 const MAX_SIZES: usize = 4;
 
@@ -40,8 +42,9 @@ pub(super) fn with_capacities(graph: &Graph, sizes: &Sizes) -> Option<(Graph, Si
     }
     let known = sizes.iter().filter(|(symbol, _)| !bound.contains(symbol));
     let graph = graph.resized(&known.map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect());
-    let capacities = Conditions::of(&graph)?.capacities()?;
-    let padded = Padding { whole: &graph, capacities, built: Vec::new() }.bodies(&graph)?;
+    let graph = ascending::with_ascending_loops(&graph)?;
+    let ranges = Conditions::of(&graph)?.ranges()?;
+    let padded = Padding { whole: &graph, ranges, built: Vec::new() }.bodies(&graph)?;
     let mut sizes = without_computed_sizes(&padded, sizes);
     let mut bodies = padded.nodes().iter().flat_map(|node| node.op.bodies());
     bodies.try_for_each(|body| assign_capacities(body, &mut sizes))?;
@@ -81,8 +84,7 @@ pub(super) fn has_unbounded(graph: &Graph) -> bool {
 }
 
 /// The ops of a program's bodies that may fail because of a size that the bodies compute. Padding would hide the failure:
-/// for example, a slice beyond the rows would repeat the last row. So the capacities are such that no op fails for any
-/// smaller sizes.
+/// for example, a slice beyond the rows would repeat the last row. So each size has a range in which no op fails.
 struct Conditions<'g> {
     /// The sizes that numbers determine.
     numbers: Vec<&'g Symbol>,
@@ -135,50 +137,66 @@ impl<'g> Conditions<'g> {
         Some(())
     }
 
-    /// Returns a capacity for each size that a number determines, as large as the ops permit. Returns `None` if an op may
-    /// fail regardless of the capacities.
-    fn capacities(&self) -> Option<Sizes> {
-        let mut capacities = Sizes::new();
-        // All sizes start with the same capacity, because ops may limit the sum of several sizes.
-        let common = largest(0, |capacity| {
-            self.numbers.iter().for_each(|symbol| capacities.set(symbol, capacity));
-            self.hold(&capacities)
-        })?;
-        self.numbers.iter().for_each(|symbol| capacities.set(symbol, common));
+    /// Returns the range of each size that a number determines, as large as the ops permit. Returns `None` if an op may
+    /// fail regardless of the range.
+    fn ranges(&self) -> Option<Ranges> {
+        // All sizes start with the same number, because ops may limit the sum of several sizes.
+        let all = |low, high| self.numbers.iter().map(|symbol| ((*symbol).clone(), (low, high))).collect::<Ranges>();
+        let low = (0..=MAX_LOWEST).find(|low| self.hold(&all(*low, *low)))?;
+        let high = largest(low, |high| self.hold(&all(low, high)))?;
+        let mut ranges = all(low, high);
         for symbol in &self.numbers {
-            let capacity = largest(common, |capacity| {
-                capacities.set(symbol, capacity);
-                self.hold(&capacities)
-            })?;
+            let mut holds = |low, high| {
+                ranges.insert((*symbol).clone(), (low, high));
+                self.hold(&ranges)
+            };
+            let low = (0..=low).find(|low| holds(*low, high))?;
+            let high = largest(high, |high| holds(low, high))?;
             // A call with rows would always be rejected.
-            if capacity == 0 {
+            if high == 0 {
                 return None;
             }
-            capacities.set(symbol, if capacity > MAX_CAPACITY { CAPACITY } else { capacity });
+            ranges.insert((*symbol).clone(), (low, if high > MAX_CAPACITY { CAPACITY.max(low) } else { high }));
         }
-        Some(capacities)
+        Some(ranges)
     }
 
-    /// Returns `true` if no op may fail if each size is at most its capacity. All conditions are linear in each size, so it
-    /// suffices to check each combination of 0 and the capacities.
-    fn hold(&self, capacities: &Sizes) -> bool {
-        let mut capacities = capacities.clone();
+    /// Returns `true` if no op may fail if each size is in its range. All conditions are linear in each size, so it
+    /// suffices to check each combination of the ends of the ranges.
+    fn hold(&self, ranges: &Ranges) -> bool {
+        let mut ranges = ranges.clone();
         for (symbol, steps) in &self.ends {
-            let Ok(steps) = steps.value(&capacities) else { return false };
-            capacities.set(symbol, usize::try_from(steps).unwrap_or(0));
+            let mut range: Option<(i64, i64)> = None;
+            for corner in corners(&ranges, &steps.symbols()) {
+                let Ok(steps) = steps.value(&corner) else { return false };
+                range = Some(range.map_or((steps, steps), |(low, high)| (low.min(steps), high.max(steps))));
+            }
+            let (low, high) = range.unwrap_or((0, 0));
+            // A loop with steps runs at least one of them.
+            ranges.insert((*symbol).clone(), (usize::from(low > 0), usize::try_from(high).unwrap_or(0)));
         }
-        self.nodes.iter().all(|(graph, node, symbols)| {
-            (0..1 << symbols.len()).all(|corner: usize| {
-                let mut sizes = capacities.clone();
-                let is_zero = |index: &usize| corner & (1 << index) == 0;
-                (0..symbols.len()).filter(is_zero).for_each(|index| sizes.set(symbols[index], 0));
-                succeeds(graph, node, &sizes)
-            })
-        })
+        let mut nodes = self.nodes.iter();
+        nodes.all(|(graph, node, symbols)| corners(&ranges, symbols).all(|sizes| succeeds(graph, node, &sizes)))
     }
 }
 
-/// Returns the largest capacity from `lowest` on for which `holds` returns `true`, at most `MAX_CAPACITY + 1`. Returns
+/// The smallest and the largest value of each size.
+type Ranges = HashMap<Symbol, (usize, usize)>;
+
+/// Returns each combination of the ends of the symbols' ranges.
+fn corners<'s>(ranges: &'s Ranges, symbols: &'s [&Symbol]) -> impl Iterator<Item = Sizes> + 's {
+    (0..1usize << symbols.len()).map(move |corner| {
+        let mut sizes = Sizes::new();
+        for (place, symbol) in symbols.iter().enumerate() {
+            if let Some((low, high)) = ranges.get(*symbol) {
+                sizes.set(symbol, if corner & (1 << place) == 0 { *low } else { *high });
+            }
+        }
+        sizes
+    })
+}
+
+/// Returns the largest number from `lowest` on for which `holds` returns `true`, at most `MAX_CAPACITY + 1`. Returns
 /// `None` if there is none.
 fn largest(lowest: usize, mut holds: impl FnMut(usize) -> bool) -> Option<usize> {
     let (mut capacity, mut beyond) = (lowest, MAX_CAPACITY + 1);
@@ -219,7 +237,7 @@ fn succeeds(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
 fn assign_capacities(graph: &Graph, sizes: &mut Sizes) -> Option<()> {
     for node in graph.nodes() {
         if let GraphOp::BindSize(op) = &node.op {
-            sizes.set(&op.size, usize::try_from(upper_bound(graph, node.inputs[0])?).ok()?);
+            sizes.set(&op.size, usize::try_from(integer_bounds(graph, node.inputs[0]).high?).ok()?);
         }
         if let GraphOp::Scan(Scan { until: Some(symbol), steps, .. }) = &node.op {
             sizes.set(symbol, usize::try_from(steps.value(sizes).ok()?).ok()?);
@@ -233,8 +251,8 @@ fn assign_capacities(graph: &Graph, sizes: &mut Sizes) -> Option<()> {
 /// symbols of its own.
 struct Padding<'g> {
     whole: &'g Graph,
-    /// The capacities of the sizes that numbers determine, by the symbols of the whole graph.
-    capacities: Sizes,
+    /// The ranges of the sizes that numbers determine, by the symbols of the whole graph.
+    ranges: Ranges,
     /// The graphs that were built from bodies.
     built: Vec<Graph>,
 }
@@ -269,15 +287,21 @@ impl Padding<'_> {
         self.with_rows_by_capacity(&batched)
     }
 
-    /// Copies a body so that it binds -1 instead of a number that exceeds the capacity of its size. Binding -1 rejects the
-    /// call. The batching rules use the largest number to prove that all lanes have the rows that ops read.
+    /// Copies a body so that it binds -1 instead of a number outside of the range of its size. Binding -1 rejects the call.
+    /// The batching rules use the largest number to prove that all lanes have the rows that ops read.
     fn guarded(&mut self, body: &Graph) -> Option<Graph> {
-        let capacities = self.capacities.clone();
+        let ranges = self.ranges.clone();
         self.rebuild(body, || {
             let guarded = Replay::new(body, inputs_of(body)).walk_live(|_, node, mut operands| {
-                if let Some(capacity) = bound_by_number(&node.op).and_then(|symbol| capacities.get(symbol)) {
-                    let (number, capacity) = (operands[0].cast(DType::I64), capacity as i64);
-                    operands[0] = select(number.gt(capacity), -1, number).minimum(capacity);
+                if let Some((low, high)) = bound_by_number(&node.op).and_then(|symbol| ranges.get(symbol)) {
+                    let (number, low, high) = (operands[0].cast(DType::I64), *low as i64, *high as i64);
+                    operands[0] = match low {
+                        0 => select(number.gt(high), -1, number).minimum(high),
+                        _ => {
+                            let checked = bind_size(select(number.gt(high) | number.lt(low), -1, 0));
+                            select(size(&checked, DType::I64).ge(0), number.maximum(low).minimum(high), low)
+                        }
+                    };
                 }
                 emit(node.op.clone(), &operands)
             })?;
@@ -290,7 +314,8 @@ impl Padding<'_> {
     fn rebuild(&mut self, graph: &Graph, outputs: impl FnOnce() -> Result<Vec<Value>, Failed>) -> Option<Graph> {
         let built: CoreResult<Graph> = tracer::rebuild(graph, Site::Unknown, |_| {
             [graph, self.whole].into_iter().chain(&self.built).for_each(tracer::reserve_symbols);
-            Ok::<_, Failed>(Named(graph.named_outputs(outputs()?)))
+            let outputs = outputs()?.into_iter().enumerate();
+            Ok::<_, Failed>(Named(outputs.map(|(index, output)| (format!("r{index}"), output)).collect()))
         });
         let built = built.ok()?;
         self.built.push(built.clone());

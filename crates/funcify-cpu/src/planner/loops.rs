@@ -314,7 +314,8 @@ impl Planner {
             _ => 0,
         };
         let is_trace = matches!((buffer.returned, &used), (Returned::All, Use::Result(_)));
-        let is_whole = buffer.start == Start::Full || is_trace;
+        let is_long = count.max(last) > MAX_ROWS_AT_HAND && scan.until.is_none();
+        let is_whole = buffer.start == Start::Full || is_trace || is_long;
         if !is_whole {
             let at_hand = count.max(last);
             // It is an error if the loop ends before it has written the requested number of rows.
@@ -342,8 +343,8 @@ impl Planner {
         let shape = [&[all], row.as_slice()].concat();
         let returned = match &scan.until {
             None => scan.returned_rows(buffer, all, 0),
-            Some(_) if buffer.returned == Returned::All => 0..all,
-            Some(_) => return Err(Declined::new("scan", "the last rows of a full buffer in a loop that ends early")),
+            Some(_) if buffer.start == Start::Full => scan.returned_rows(buffer, all, 0),
+            Some(_) => 0..all,
         };
         let trace = match used {
             Use::Result(Some(place))

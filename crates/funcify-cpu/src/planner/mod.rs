@@ -1,9 +1,10 @@
 //! The planner: compiles a checked graph with known sizes to a [`Plan`].
 //!
 //! `boundary` moves reshapes out of the program. `loops` plans scans, including the memory for sequences, traces and
-//! carries. `counted` turns scans whose number of steps follows from values into while loops, and `capacity` pads sizes
-//! that steps compute. `while_loop` plans while loops, and `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to
-//! instructions over rows and lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
+//! carries. `counted` turns scans whose number of steps follows from values into while loops. `capacity` pads sizes that
+//! steps compute, after `ascending` has turned loops in descending order around. `while_loop` plans while loops, and
+//! `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to instructions over rows and
+//! lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
 //! registers. Transposes, slices, broadcasts and reads of a sequence's rows only change addresses. The elements are
 //! copied only if an instruction requires another layout. Loop-invariant values are hoisted out of the loops.
 //!
@@ -15,6 +16,7 @@
 //!
 //! The planner rejects unsupported ops by name, before anything runs.
 
+mod ascending;
 mod blocks;
 mod boundary;
 mod capacity;

@@ -57,7 +57,7 @@ impl OpRules for BindSize {
         let fresh = fresh_symbol();
         emit(BindSize { size: fresh.clone() }, &[ragged::largest(counts)])?;
         let (symbol, largest) = (self.size.clone(), Dim::symbol(&fresh));
-        add_size_by_lane(SizeByLane { symbol, counts, largest, at_most: None });
+        add_size_by_lane(SizeByLane { symbol, counts, largest, at_most: None, at_least: 0 });
         Ok(Vec::new())
     }
 

@@ -15,7 +15,7 @@
 
 use super::parts::bind;
 use super::*;
-use crate::graph::tracer::{SizeByLane, add_size_by_lane};
+use crate::graph::tracer::{SizeByLane, add_size_by_lane, lane_masks};
 use crate::value::size as size_of;
 use crate::vmap::ragged::{
     counts_of_running_lanes, largest, padded, ragged_symbol, reject_ragged, shift_rows, sizes_of_lanes,
@@ -59,7 +59,7 @@ impl Steps {
         let count = Dim::symbol(&fresh);
         if let Some(symbol) = scan.steps.as_symbol() {
             let (symbol, largest) = (symbol.clone(), count.clone());
-            add_size_by_lane(SizeByLane { symbol, counts, largest, at_most: None });
+            add_size_by_lane(SizeByLane { symbol, counts, largest, at_most: None, at_least: 0 });
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
@@ -343,7 +343,10 @@ impl Lanes<'_> {
         let last = results.last().filter(|_| self.ends);
         let ran = last.zip(until).zip(scan.until.clone()).map(|((counts, largest), symbol)| {
             let at_most = (!scan.steps_operand).then(|| scan.steps.clone());
-            let ran = SizeByLane { symbol, counts: *counts, largest: Dim::symbol(&largest), at_most };
+            // A loop with steps runs at least one, in each lane that runs the loop.
+            let runs = lane_masks().is_empty() && scan.steps.is_at_least(&Dim::from(1)) == Some(true);
+            let (largest, at_least) = (Dim::symbol(&largest), usize::from(runs && !scan.steps_operand));
+            let ran = SizeByLane { symbol, counts: *counts, largest, at_most, at_least };
             add_size_by_lane(ran.clone());
             ran
         });

@@ -42,7 +42,7 @@ fn report(graph: &Graph, inputs: &[HostTensor]) -> funcify::dispatch::Report {
         assert_eq!(found.ty(), expected.ty());
         let numbers = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
         // Compiled code may add numbers in another order.
-        let is_close = |(found, expected): (f64, f64)| (found - expected).abs() <= 1e-6 * (1.0 + expected.abs());
+        let is_close = |(found, expected): (f64, f64)| found == expected || (found - expected).abs() <= 1e-6 * (1.0 + expected.abs());
         assert!(numbers.clone().all(is_close), "{found:?} instead of {expected:?}");
     }
     function.report()
@@ -196,8 +196,7 @@ fn traces_of_inner_loops_that_end_early() {
         let gradient = graph.vjp("xs", GradOptions::new()).unwrap();
         report(&gradient, &[numbers(&[6, 9]), [1f32; 6].into()]);
         let compiled = report(&graph, &[numbers(&[6, 9])]);
-        let are_compiled = compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled);
-        assert_eq!(are_compiled, !reverse, "{compiled}");
+        assert!(compiled.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{compiled}");
     }
 }
 

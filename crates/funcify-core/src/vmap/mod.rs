@@ -133,7 +133,9 @@ fn bound_sizes(graph: &Graph, node: &Node) {
     for symbol in node.op.binds() {
         update_size_by_lane(symbol, |size| {
             size.at_most = high.map_or(size.at_most.take(), |high| Some(Dim::from(high)));
-            size.at_least = low.filter(|_| !matches!(node.op, Op::Scan(_))).unwrap_or(size.at_least);
+            // A loop that ends early may run fewer steps than the number.
+            let is_end = matches!(&node.op, Op::Scan(scan) if scan.until.as_ref() == Some(symbol));
+            size.at_least = low.filter(|_| !is_end).unwrap_or(size.at_least);
         });
     }
 }

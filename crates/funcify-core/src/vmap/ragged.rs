@@ -386,7 +386,15 @@ impl Types<'_> {
         let mut full = buffers.filter(|(buffer, _)| buffer.start == Start::Full).filter_map(|(b, at)| Some((b, at?)));
         sequences.into_iter().all(|(sequence, operand)| has(operand, sequence.reads.iter().copied().max().unwrap_or(0)))
             && full.all(|(buffer, operand)| {
-                has(operand, buffer.reach()) && (buffer.returned == Returned::All || !self.is_ragged_along(operand, 0))
+                let returns_own = match buffer.returned {
+                    Returned::All => true,
+                    // In descending order, the last rows are the first ones of the buffer, which come before the padding.
+                    Returned::Last(count) => {
+                        let rows = &self.operands[operand].shape[0];
+                        !is_ragged(rows) || scan.reverse && is_certainly_at_least(rows, &Dim::from(count))
+                    }
+                };
+                has(operand, buffer.reach()) && returns_own
             })
     }
 

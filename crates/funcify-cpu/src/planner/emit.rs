@@ -25,7 +25,7 @@ use crate::kernels::packed_len;
 use crate::plan::repeat;
 
 /// The maximum number of instructions in a plan.
-const MAX_INSTRUCTIONS: usize = 1 << 14;
+const MAX_INSTRUCTIONS: usize = 1 << 18;
 
 /// The minimum sizes at which an axis becomes a loop instead of being unrolled. The first size applies to outermost
 /// loops. The second applies to nested loops; it is larger because their addresses are recomputed each time they start.

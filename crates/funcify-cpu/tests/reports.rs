@@ -42,7 +42,9 @@ fn report(graph: &Graph, inputs: &[HostTensor]) -> funcify::dispatch::Report {
         assert_eq!(found.ty(), expected.ty());
         let numbers = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
         // Compiled code may add numbers in another order.
-        let is_close = |(found, expected): (f64, f64)| found == expected || (found - expected).abs() <= 1e-6 * (1.0 + expected.abs());
+        let is_close = |(found, expected): (f64, f64)| {
+            found == expected || (found - expected).abs() <= 1e-6 * (1.0 + expected.abs())
+        };
         assert!(numbers.clone().all(is_close), "{found:?} instead of {expected:?}");
     }
     function.report()

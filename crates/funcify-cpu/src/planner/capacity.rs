@@ -12,7 +12,8 @@ use funcify_analysis::Possible;
 use funcify_body::{Body, Compare, IntBinary, Op as BodyOp};
 use funcify_core::error::{Result as CoreResult, Site};
 use funcify_core::graph::{
-    Failed, Graph, GraphCopy, Input, KnownSizes, Node, Replay, ValueId, cannot_fail, emit, inline, integer_bounds, tracer,
+    Failed, Graph, GraphCopy, Input, KnownSizes, Node, Replay, ValueId, cannot_fail, emit, inline, integer_bounds,
+    tracer,
 };
 use funcify_core::ops::scan::{Buffer, Scan, Start};
 use funcify_core::ops::{Binary as GraphBinary, BindSize, ReduceKind, Size};

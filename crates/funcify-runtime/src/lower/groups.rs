@@ -55,7 +55,8 @@ impl<B: Backend> Lowering<'_, B> {
                 continue;
             }
             let is_constant = matches!(node.op, Op::Constant(_));
-            let stays = node.op.bodies().is_empty() && !matches!(node.op, Op::BindSize(_)) && !self.has_own_kernel(node);
+            let stays =
+                node.op.bodies().is_empty() && !matches!(node.op, Op::BindSize(_)) && !self.has_own_kernel(node);
             if stays && !is_constant {
                 if !self.lower_static(graph, index, &mut registers)? {
                     group.push(index);

@@ -14,8 +14,8 @@ use std::collections::HashSet;
 
 use funcify_core::error::Progress;
 use funcify_core::graph::{Graph, Node, cannot_fail};
-use funcify_core::ops::{Op, OpRules};
 use funcify_core::ops::scan::{Returned, Scan};
+use funcify_core::ops::{Op, OpRules};
 use funcify_core::types::Symbol;
 
 use super::whole::{run_compiled, with_placeholders};

@@ -247,6 +247,25 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_eq!(run(&shared, &[xs, number(2)]), [expected]);
 }
 
+/// Each lane reads its own rows, of which some are proved to exist by bounds on the number.
+#[test]
+fn lanes_reverse_and_slice_their_own_rows() {
+    let graph = build(|g| {
+        let (xs, ns) = (g.input("xs", "f64[4]"), g.input("n", "i64[B]"));
+        vmap(ns, |n| {
+            let rows = bind_size(n.minimum(4).maximum(1));
+            let own = xs.slice(0, ..rows.clone());
+            let weights = iota(rows.clone(), DType::F64) + 1.0;
+            let last = own.slice(0, rows.clone() - 1..).sum(0);
+            let (folded, ()) = scan(last.zeros_like(), own.reverse(0), |sum, x| (sum * 0.5 + x, ()));
+            ((own.reverse(0) * weights).sum(0), last, xs.slice(0, rows..).sum(0), folded)
+        })
+    });
+    let inputs = [row([1.0, 2.0, 4.0, 8.0]), HostTensor::from([3i64, 0, 9])];
+    let expected = [row([11.0, 1.0, 26.0]), row([4.0, 1.0, 8.0]), row([8.0, 14.0, 0.0]), row([3.0, 1.0, 4.0])];
+    assert_eq!(run(&graph, &inputs), expected);
+}
+
 /// A lane that skips a branch, or whose loop has ended, does not bind the sizes of that branch or loop, so invalid
 /// sizes there cause no error.
 #[test]

@@ -314,10 +314,9 @@ impl Planner {
             _ => 0,
         };
         let is_trace = matches!((buffer.returned, &used), (Returned::All, Use::Result(_)));
-        let is_long = count.max(last) > MAX_ROWS_AT_HAND && scan.until.is_none();
-        let is_whole = buffer.start == Start::Full || is_trace || is_long;
-        if !is_whole {
-            let at_hand = count.max(last);
+        let at_hand = count.max(last);
+        let is_long = at_hand > MAX_ROWS_AT_HAND && scan.until.is_none();
+        if buffer.start != Start::Full && !is_trace && !is_long {
             // It is an error if the loop ends before it has written the requested number of rows.
             if scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
                 return Err(Declined::new("scan", "the last rows of a loop that ends early"));

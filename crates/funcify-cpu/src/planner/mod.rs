@@ -2,7 +2,7 @@
 //!
 //! `boundary` moves reshapes out of the program. `loops` plans scans, including the memory for sequences, traces and
 //! carries. `counted` turns scans whose number of steps follows from values into while loops. `capacity` pads sizes that
-//! steps compute, after `ascending` has turned loops in descending order around. `while_loop` plans while loops, and
+//! steps compute, within the ranges of `conditions`, after `ascending` has turned loops in descending order around. `while_loop` plans while loops, and
 //! `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to instructions over rows and
 //! lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
 //! registers. Transposes, slices, broadcasts and reads of a sequence's rows only change addresses. The elements are
@@ -21,6 +21,7 @@ mod blocks;
 mod boundary;
 mod capacity;
 mod choice;
+mod conditions;
 mod copies;
 mod cost;
 mod counted;

@@ -23,20 +23,20 @@ pub enum Compiles {
     /// only the loops are compiled, and the remaining ops run one by one.
     Loops,
     /// Entire programs. If the backend declines an entire program, it is asked to compile the program's loops one by
-    /// one, and also the program's ops on tensors of at least 64 elements.
+    /// one, and the ops between them in groups.
     Programs,
 }
 
-/// A request to compile a program, a loop or a single op, passed to
+/// A request to compile a program, a loop or a group of ops, passed to
 /// [`Backend::compile_whole`](super::Backend::compile_whole). See [`Compiled`] for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeRequest<'a> {
-    /// A program, or a graph around one loop or op. The inputs of such a graph are the operands of the loop or op, and
-    /// its outputs are the used results.
+    /// A program, a graph around one loop, or a group of ops. The inputs of such a graph are the operands of the loop or of
+    /// the group, and its outputs are the used results.
     pub graph: &'a Graph,
     /// The sizes for which the graph is compiled.
     pub sizes: &'a Sizes,
-    /// `true` if `graph` is an entire program rather than a single loop or op.
+    /// `true` if `graph` is an entire program rather than a loop or a group of ops.
     pub is_program: bool,
     /// The maximum number of bytes that the compiled code may allocate in addition to arguments and results.
     pub memory_budget: u64,

@@ -47,6 +47,7 @@ impl<B: Backend> Lowering<'_, B> {
         mut registers: Replay<'g, Slot>,
         marked: &[bool],
     ) -> Result<Replay<'g, Slot>> {
+        let uses = count_uses(graph);
         let mut group: Vec<usize> = Vec::new();
         // The values that the ops of the group compute.
         let mut pending: HashSet<ValueId> = HashSet::new();
@@ -65,12 +66,12 @@ impl<B: Backend> Lowering<'_, B> {
                 continue;
             }
             if !is_constant {
-                self.lower_group(graph, &std::mem::take(&mut group), &mut registers)?;
+                self.lower_group(graph, &uses, &std::mem::take(&mut group), &mut registers)?;
                 pending.clear();
             }
             self.lower_into(graph, index, &mut registers)?;
         }
-        self.lower_group(graph, &group, &mut registers)?;
+        self.lower_group(graph, &uses, &group, &mut registers)?;
         Ok(registers)
     }
 
@@ -121,11 +122,18 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(true)
     }
 
-    /// Lowers a group of nodes. Divides it if the backend cannot compile all of its ops.
-    fn lower_group(&mut self, graph: &Graph, group: &[usize], registers: &mut Replay<'_, Slot>) -> Result<()> {
+    /// Lowers a group of nodes. Divides it if the backend cannot compile all of its ops. `uses` is the number of uses of each
+    /// value.
+    fn lower_group(
+        &mut self,
+        graph: &Graph,
+        uses: &[usize],
+        group: &[usize],
+        registers: &mut Replay<'_, Slot>,
+    ) -> Result<()> {
         let Some(first) = group.first() else { return Ok(()) };
         let at = graph.nodes()[*first].place();
-        let outline = self.outline(graph, group)?;
+        let outline = outline(graph, uses, group)?;
         let inputs: Option<Vec<Slot>> = outline.inputs.iter().map(|input| registers.get(*input)).collect();
         let inputs = inputs.expect("the operands of a group have registers");
         let declined = match self.compile_group(&outline, &at, &inputs)? {
@@ -135,59 +143,19 @@ impl<B: Backend> Lowering<'_, B> {
             }
             Err(declined) => declined,
         };
-        let mut rejected = (0..group.len()).filter(|place| graph.nodes()[group[*place]].op.name() == declined.op);
-        match rejected.next() {
-            _ if group.len() == 1 => self.lower_into(graph, *first, registers),
-            Some(place) => {
-                self.lower_group(graph, &group[..place], registers)?;
-                self.lower_group(graph, &group[place..=place], registers)?;
-                self.lower_group(graph, &group[place + 1..], registers)
-            }
-            None => {
-                let (front, back) = group.split_at(group.len() / 2);
-                self.lower_group(graph, front, registers)?;
-                self.lower_group(graph, back, registers)
-            }
+        if group.len() == 1 {
+            return self.lower_into(graph, *first, registers);
         }
-    }
-
-    /// Returns the graph of a group: its nodes with the small constants that they use. Its outputs are the values that
-    /// other nodes or the outputs of the graph use.
-    fn outline(&self, graph: &Graph, group: &[usize]) -> Result<Outline> {
-        let nodes: HashSet<usize> = group.iter().copied().collect();
-        let mut used: HashSet<ValueId> = graph.outputs().iter().map(|output| output.value).collect();
-        let others = graph.nodes().iter().enumerate().filter(|(index, _)| !nodes.contains(index));
-        others.for_each(|(_, node)| used.extend(&node.inputs));
-        let (mut outlined, mut copied) = (Graph::new("group"), ValueMap::new(graph));
-        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        for index in group {
-            let node = &graph.nodes()[*index];
-            for input in &node.inputs {
-                if copied.get(*input).is_some() {
-                    continue;
-                }
-                match graph.node_of(*input) {
-                    Some(source @ Node { op: Op::Constant(constant), .. }) if constant.value.len() <= MAX_CONSTANT => {
-                        copied.node(&mut outlined, source, source.op.clone());
-                    }
-                    _ => {
-                        let name = format!("operand{}", inputs.len());
-                        copied.set(*input, outlined.push_input(&name, graph.ty(*input).clone(), false));
-                        inputs.push(*input);
-                    }
-                }
-            }
-            let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| copied.get(*input)).collect();
-            let operands = operands.expect("each operand is copied or an input");
-            let results = outlined.push_typed(node.op.clone(), &operands, graph.types(&node.outputs), node.site)?;
-            node.outputs.iter().zip(results).for_each(|(output, result)| copied.set(*output, result));
-            outputs.extend(node.outputs.iter().filter(|output| used.contains(output)));
+        let is_declined = |index: &usize| graph.nodes()[*index].op.name() == declined.op;
+        if !group.iter().any(is_declined) {
+            let (front, back) = group.split_at(group.len() / 2);
+            self.lower_group(graph, uses, front, registers)?;
+            return self.lower_group(graph, uses, back, registers);
         }
-        for (number, output) in outputs.iter().enumerate() {
-            let value = copied.get(*output).expect("each output of a group is a result of one of its nodes");
-            outlined.push_output(&format!("result{number}"), value);
+        for part in group.chunk_by(|one, next| !is_declined(one) && !is_declined(next)) {
+            self.lower_group(graph, uses, part, registers)?;
         }
-        Ok(Outline { graph: outlined, inputs, outputs })
+        Ok(())
     }
 
     /// Compiles a group, at once or at run time, and returns the registers of its outputs.
@@ -239,4 +207,51 @@ fn try_sizes<B: Backend>(
     // Symbols may depend on each other, so that no trial has possible sizes.
     let mut trials = TRIAL_SIZES.into_iter().map(at_size).filter(|sizes| late.check_sizes(sizes).is_ok());
     trials.next().map_or(Ok(()), |sizes| late.try_compile(backend, sizes, false))
+}
+
+/// Returns the number of uses of each value: as an operand of a node, or as an output.
+fn count_uses(graph: &Graph) -> Vec<usize> {
+    let mut uses = vec![0; graph.values().count()];
+    let outputs = graph.outputs().iter().map(|output| output.value);
+    let operands = graph.nodes().iter().flat_map(|node| node.inputs.iter().copied());
+    outputs.chain(operands).for_each(|value| uses[value.index()] += 1);
+    uses
+}
+
+/// Returns the graph of a group: its nodes with the small constants that they use. Its outputs are the values that other
+/// nodes or the outputs of the graph use.
+fn outline(graph: &Graph, uses: &[usize], group: &[usize]) -> Result<Outline> {
+    let nodes = || group.iter().map(|index| &graph.nodes()[*index]);
+    let mut used_inside: HashMap<ValueId, usize> = HashMap::new();
+    nodes().flat_map(|node| &node.inputs).for_each(|input| *used_inside.entry(*input).or_default() += 1);
+    let (mut outlined, mut copied) = (Graph::new("group"), ValueMap::new(graph));
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    for node in nodes() {
+        for input in &node.inputs {
+            if copied.get(*input).is_some() {
+                continue;
+            }
+            match graph.node_of(*input) {
+                Some(source @ Node { op: Op::Constant(constant), .. }) if constant.value.len() <= MAX_CONSTANT => {
+                    copied.node(&mut outlined, source, source.op.clone());
+                }
+                _ => {
+                    let name = format!("operand{}", inputs.len());
+                    copied.set(*input, outlined.push_input(&name, graph.ty(*input).clone(), false));
+                    inputs.push(*input);
+                }
+            }
+        }
+        let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| copied.get(*input)).collect();
+        let operands = operands.expect("each operand is copied or an input");
+        let results = outlined.push_typed(node.op.clone(), &operands, graph.types(&node.outputs), node.site)?;
+        node.outputs.iter().zip(results).for_each(|(output, result)| copied.set(*output, result));
+        let is_output = |output: &&ValueId| uses[output.index()] > used_inside.get(output).copied().unwrap_or(0);
+        outputs.extend(node.outputs.iter().filter(is_output));
+    }
+    for (number, output) in outputs.iter().enumerate() {
+        let value = copied.get(*output).expect("each output of a group is a result of one of its nodes");
+        outlined.push_output(&format!("result{number}"), value);
+    }
+    Ok(Outline { graph: outlined, inputs, outputs })
 }

@@ -10,7 +10,7 @@
 //! bit-identical results. Planning takes a few tenths of a millisecond, so the plans for the most recent sizes are
 //! cached. A loop that cannot be compiled runs natively.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use funcify_core::error::Progress;
 use funcify_core::graph::{Graph, Node, cannot_fail};
@@ -33,8 +33,9 @@ pub(crate) const MAX_TRACE_ROWS: usize = 1 << 16;
 /// A graph that is compiled at run time, once its sizes are known.
 pub(crate) struct LateGraph<B: Backend> {
     pub(crate) graph: Graph,
-    /// The symbols that the bodies of its ops bind. Their sizes may differ from step to step.
-    bound: HashSet<Symbol>,
+    /// The symbols that the graph uses, except those that the bodies of its ops bind: their sizes may differ from step to
+    /// step.
+    symbols: Vec<Symbol>,
     memory_budget: u64,
     cached: Cache<Sizes, CachedPlan<B>>,
 }
@@ -73,8 +74,11 @@ impl<B: Backend> Clone for CachedPlan<B> {
 impl<B: Backend> LateGraph<B> {
     pub(crate) fn new(graph: Graph, memory_budget: u64) -> Self {
         let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
-        let bound = bodies.flat_map(|body| body.bound_symbols()).collect();
-        LateGraph { graph, bound, memory_budget, cached: Cache::new(CACHED_PLANS) }
+        let bound: HashSet<Symbol> = bodies.flat_map(|body| body.bound_symbols()).collect();
+        let mut symbols = BTreeSet::new();
+        graph.visit_symbols(&mut |symbol| _ = (!bound.contains(symbol)).then(|| symbols.insert(symbol.clone())));
+        let symbols = symbols.into_iter().collect();
+        LateGraph { graph, symbols, memory_budget, cached: Cache::new(CACHED_PLANS) }
     }
 
     /// Compiles the graph for the given sizes. With `may_refuse`, the compiled code may reject the operands. Declines a graph
@@ -102,11 +106,12 @@ impl<B: Backend> LateGraph<B> {
     /// a size.
     pub(crate) fn own_sizes(&self, all: &Sizes) -> (Sizes, Vec<Symbol>) {
         let (mut sizes, mut unknown) = (Sizes::new(), Vec::new());
-        self.graph.visit_symbols(&mut |symbol| match all.get(symbol) {
-            _ if self.bound.contains(symbol) => {}
-            Some(size) => sizes.set(symbol, size),
-            None => unknown.push(symbol.clone()),
-        });
+        for symbol in &self.symbols {
+            match all.get(symbol) {
+                Some(size) => sizes.set(symbol, size),
+                None => unknown.push(symbol.clone()),
+            }
+        }
         (sizes, unknown)
     }
 

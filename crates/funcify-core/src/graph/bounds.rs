@@ -1,8 +1,8 @@
 //! Bounds on integers that follow from the ops that compute them.
 
 use super::*;
-use crate::DType;
 use crate::ops::{Along, Binary, Cast, Constant, Creation, Elementwise, Movement, OpClass, Reduce, ReduceKind};
+use crate::types::DType;
 
 /// The maximum number of ops between a value and the constants that bound it.
 const MAX_DEPTH: usize = 16;

@@ -54,8 +54,7 @@ pub(crate) struct SizeByLane {
     pub(crate) counts: Value,
     /// The largest size of any lane.
     pub(crate) largest: Dim,
-    /// An upper bound on the sizes of all lanes, if one is known: the maximum number of steps of a loop, or a constant
-    /// from which the program computes the size.
+    /// An upper bound on the sizes of all lanes, such as the maximum number of steps of a loop.
     pub(crate) at_most: Option<Dim>,
     /// A lower bound on the sizes of all lanes.
     pub(crate) at_least: usize,
@@ -359,12 +358,12 @@ pub fn keep_names(graph: &Graph, node: &Node, results: impl IntoIterator<Item = 
 
 /// Prevents [`fresh_symbol`] from returning a symbol of `graph`.
 pub fn reserve_symbols(graph: &Graph) {
-    let mut symbols = Vec::new();
-    graph.visit_symbols(&mut |symbol| symbols.push(symbol.clone()));
-    let numbers = symbols.iter().filter_map(|symbol| symbol.name().strip_prefix('$')?.parse::<usize>().ok());
-    if let Some(largest) = numbers.max() {
-        with_trace(|trace| trace.fresh = trace.fresh.max(largest));
-    }
+    let mut largest = 0;
+    graph.visit_symbols(&mut |symbol| {
+        let number = symbol.name().strip_prefix('$').and_then(|number| number.parse().ok());
+        largest = largest.max(number.unwrap_or(0));
+    });
+    with_trace(|trace| trace.fresh = trace.fresh.max(largest));
 }
 
 /// Returns a symbol that no other part of the trace uses.

@@ -142,7 +142,7 @@ impl Padding<'_> {
                         0 => select(number.gt(high), -1, number).minimum(high),
                         _ => {
                             let checked = bind_size(select(number.gt(high) | number.lt(low), -1, 0));
-                            select(size(&checked, DType::I64).ge(0), number.maximum(low).minimum(high), low)
+                            select(size(checked, DType::I64).ge(0), number.maximum(low).minimum(high), low)
                         }
                     };
                 }
@@ -227,7 +227,7 @@ impl Padding<'_> {
             let mut outputs = copied.outputs()?;
             if let Some(output) = outputs.iter_mut().min_by_key(|output| output.rank()) {
                 for symbol in dead {
-                    let is_size = size(&Dim::symbol(symbol), DType::I64).ge(0);
+                    let is_size = size(Dim::symbol(symbol), DType::I64).ge(0);
                     *output = select(is_size, *output, output.zeros_like());
                 }
             }

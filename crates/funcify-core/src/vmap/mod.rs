@@ -119,13 +119,7 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
 
 /// Records the bounds on the number that a node binds as a size, if they follow from the ops that compute the number.
 fn bound_sizes(graph: &Graph, node: &Node) {
-    let binds_number = match &node.op {
-        Op::Scan(scan) => scan.steps_operand,
-        op => matches!(op, Op::BindSize(_)),
-    };
-    if !binds_number {
-        return;
-    }
+    let Some(number) = node.op.bound_to_number() else { return };
     let Bounds { low, high } = integer_bounds(graph, node.inputs[0]);
     // Lanes that do not run the op have size 0.
     let low = low.filter(|_| lane_masks().is_empty()).and_then(|low| usize::try_from(low).ok());
@@ -134,8 +128,7 @@ fn bound_sizes(graph: &Graph, node: &Node) {
         update_size_by_lane(symbol, |size| {
             size.at_most = high.map_or(size.at_most.take(), |high| Some(Dim::from(high)));
             // A loop that ends early may run fewer steps than the number.
-            let is_end = matches!(&node.op, Op::Scan(scan) if scan.until.as_ref() == Some(symbol));
-            size.at_least = low.filter(|_| !is_end).unwrap_or(size.at_least);
+            size.at_least = low.filter(|_| symbol == number).unwrap_or(size.at_least);
         });
     }
 }

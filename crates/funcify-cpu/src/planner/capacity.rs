@@ -21,7 +21,7 @@ use funcify_core::types::{Dim, Symbol, TensorType};
 use funcify_core::vmap::{Batched, inline as inline_batched};
 use funcify_core::{Value, bind_size, cond, full, select, size};
 
-use super::conditions::{Conditions, Ranges, bound_by_number};
+use super::conditions::{Conditions, Ranges};
 use super::*;
 
 /// Returns the graph with padding for all sizes that the bodies of its loops compute, and `sizes` with the capacities of
@@ -136,7 +136,7 @@ impl Padding<'_> {
         let ranges = self.ranges.clone();
         self.rebuild(body, || {
             let guarded = Replay::new(body, inputs_of(body)).walk_live(|_, node, mut operands| {
-                if let Some((low, high)) = bound_by_number(&node.op).and_then(|symbol| ranges.get(symbol)) {
+                if let Some((low, high)) = node.op.bound_to_number().and_then(|symbol| ranges.get(symbol)) {
                     let (number, low, high) = (operands[0].cast(DType::I64), *low as i64, *high as i64);
                     operands[0] = match low {
                         0 => select(number.gt(high), -1, number).minimum(high),
@@ -215,7 +215,7 @@ impl Padding<'_> {
     /// `n..`, which has as many rows as the operand after padding.
     fn with_live_sizes(&mut self, body: &Graph) -> Option<Graph> {
         let nodes = body.nodes().iter().zip(body.live_nodes());
-        let dead = nodes.filter(|(_, live)| !live).filter_map(|(node, _)| bound_by_number(&node.op));
+        let dead = nodes.filter(|(_, live)| !live).filter_map(|(node, _)| node.op.bound_to_number());
         let dead: Vec<&Symbol> = dead.collect();
         if dead.is_empty() {
             return Some(body.clone());
@@ -240,9 +240,7 @@ impl Padding<'_> {
     fn with_rows_by_capacity(&mut self, graph: &Graph) -> Option<Graph> {
         let (mut copy, mut numbers) = (GraphCopy::with_inputs_of(graph), HashMap::new());
         for node in graph.nodes() {
-            let binds_number = matches!(&node.op, GraphOp::BindSize(_))
-                || matches!(&node.op, GraphOp::Scan(scan) if scan.steps_operand);
-            if binds_number && !is_largest_of_lanes(graph, node.inputs[0]) {
+            if node.op.bound_to_number().is_some() && !is_largest_of_lanes(graph, node.inputs[0]) {
                 return None;
             }
             if let GraphOp::BindSize(op) = &node.op {
@@ -348,7 +346,7 @@ fn may_hang(body: &Graph) -> bool {
 /// Returns the number of live ops in a graph and in its bodies that bind a number as a size.
 fn count_bound(graph: &Graph) -> usize {
     let in_bodies = |node: &Node| node.op.bodies().into_iter().map(|body| count_bound(body)).sum::<usize>();
-    graph.live().map(|node| usize::from(bound_by_number(&node.op).is_some()) + in_bodies(node)).sum()
+    graph.live().map(|node| usize::from(node.op.bound_to_number().is_some()) + in_bodies(node)).sum()
 }
 
 /// Declares the inputs of a graph in the open graph, with unique names.

@@ -43,7 +43,7 @@ impl<'g> Conditions<'g> {
 
     fn add_sizes(&mut self, graph: &'g Graph) {
         for node in graph.live() {
-            self.numbers.extend(bound_by_number(&node.op));
+            self.numbers.extend(node.op.bound_to_number());
             if let GraphOp::Scan(Scan { until: Some(symbol), steps, .. }) = &node.op {
                 self.ends.push((symbol, steps));
             }
@@ -166,12 +166,4 @@ fn succeeds(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
         return matches!(node.op, GraphOp::BindSize(_)) || cannot_fail(graph, node, sizes);
     }
     node.op.own_dims().iter().all(|dim| dim.value(sizes).is_ok_and(|size| size >= 0))
-}
-
-/// Returns the symbol that an op binds to a number, its first operand.
-pub(super) fn bound_by_number(op: &GraphOp) -> Option<&Symbol> {
-    if let GraphOp::Scan(scan) = op {
-        return scan.steps.as_symbol().filter(|_| scan.steps_operand);
-    }
-    if let GraphOp::BindSize(op) = op { Some(&op.size) } else { None }
 }

@@ -1,12 +1,13 @@
 //! The planner: compiles a checked graph with known sizes to a [`Plan`].
 //!
 //! `boundary` moves reshapes out of the program. `loops` plans scans, including the memory for sequences, traces and
-//! carries. `counted` turns scans whose number of steps follows from values into while loops. `capacity` pads sizes that
-//! steps compute, within the ranges of `conditions`, after `ascending` has turned loops in descending order around. `while_loop` plans while loops, and
-//! `choice` plans switches. `ops` implements each op on [`View`]s. `emit` converts ops on views to instructions over rows and
-//! lanes, `blocks` collects the instructions in nested loops, and `memory` allocates
-//! registers. Transposes, slices, broadcasts and reads of a sequence's rows only change addresses. The elements are
-//! copied only if an instruction requires another layout. Loop-invariant values are hoisted out of the loops.
+//! carries. `counted` turns scans whose number of steps follows from values into while loops. `capacity` pads sizes
+//! that steps compute, within the ranges of `conditions`, after `ascending` has turned loops in descending order
+//! around. `while_loop` plans while loops, and `choice` plans switches. `ops` implements each op on [`View`]s. `emit`
+//! converts ops on views to instructions over rows and lanes, `blocks` collects the instructions in nested loops, and
+//! `memory` allocates registers. Transposes, slices, broadcasts and reads of a sequence's rows only change addresses.
+//! The elements are copied only if an instruction requires another layout. Loop-invariant values are hoisted out of
+//! the loops.
 //!
 //! A matrix product is deferred until its consumer is known, so that a sum of products, a bias and an activation become
 //! one instruction. An elementwise product is deferred in the same way, to be fused into a sum.

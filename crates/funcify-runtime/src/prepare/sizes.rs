@@ -99,15 +99,8 @@ impl Resolver {
     /// Records the size that a node binds to its first operand, which is `number` if it is known. Returns `false` if the
     /// node binds no size this way, or if the number is unknown or not a valid size.
     fn resolves_binding(&mut self, node: &Node, number: Option<&HostTensor>) -> bool {
-        let symbol = if let Op::Scan(scan) = &node.op {
-            scan.steps.as_symbol().filter(|_| scan.steps_operand)
-        } else if let Op::BindSize(op) = &node.op {
-            Some(&op.size)
-        } else {
-            None
-        };
         let size = number.and_then(|number| usize::try_from(number.cast(DType::I64).get(0).as_i64()).ok());
-        let (Some(symbol), Some(size)) = (symbol, size) else { return false };
+        let (Some(symbol), Some(size)) = (node.op.bound_to_number(), size) else { return false };
         let is_only = self.bindings.get(symbol) == Some(&1);
         if is_only {
             self.sizes.set(symbol, size);

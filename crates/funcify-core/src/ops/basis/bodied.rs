@@ -149,6 +149,14 @@ impl Op {
         sizes.bound_before.into_iter().chain(sizes.bound_after)
     }
 
+    /// Returns the size symbol that the op binds to its first operand, a number. Returns `None` for all other ops, such as
+    /// loops that bind the number of steps that ran.
+    #[doc(hidden)]
+    pub fn bound_to_number(&self) -> Option<&Symbol> {
+        let sizes = self.sizes();
+        if let Op::BindSize(_) = self { sizes.bound_after } else { sizes.bound_before }
+    }
+
     /// Returns the number of steps for operands of these types, or `None` if the op is not a loop.
     pub fn steps(&self, operands: &[&TensorType]) -> Option<StepCount> {
         self.bodied().and_then(|op| op.steps(operands))

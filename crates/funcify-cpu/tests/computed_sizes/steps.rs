@@ -6,7 +6,11 @@ use super::{all_of, built, check, floats, ints, numbers, one};
 
 #[test]
 fn reverse_loops_whose_steps_are_an_operand() {
-    all_of(&[a_reverse_loop_whose_steps_are_an_operand, a_reverse_loop_with_earlier_rows]);
+    all_of(&[
+        a_reverse_loop_whose_steps_are_an_operand,
+        a_reverse_loop_with_earlier_rows,
+        a_reverse_loop_with_taps,
+    ]);
 }
 
 /// Suspicion (capacity.rs, with_rows_by_capacity): the index of the first step of a reverse loop, `number - 1`, is copied
@@ -90,6 +94,42 @@ fn @f(%counts: i64[B], %xs: f32[T], %z: f32[1]) {
     check(&graph, &[of(6, &[2, 0, 6, 1]), of(6, &[7]), of(6, &[-1]), of(70, &[64, 65, 70]), of(0, &[0, 0])]);
     let gradient = built(graph.vjp(["xs", "z"], GradOptions::new()));
     check(&gradient, &[[of(6, &[2, 0, 6]), vec![numbers(&[3])]].concat()]);
+}
+
+/// A fault to look for: in ascending order, each tap of a reversed sequence counts from the other end of its rows, and
+/// the initial rows are reversed too.
+fn a_reverse_loop_with_taps() {
+    let text = "\
+fn @f(%counts: i64[B], %xs: f32[T], %z: f32[2]) {
+  %ys: f32[B] = scan {steps=B} with %xs, %z {
+    seq %n: i64[] = %counts[t]
+    nit-sot %ys
+    %rows: f32[$1+2], %sums: f32[$1] = scan %n {steps=$1, order=down} {
+      seq %x: f32[], %x2: f32[] = %xs[t], %xs[t+2]
+      mit-sot %s: f32[], %s2: f32[] = %rows[t+1], %rows[t+2] from %z
+      nit-sot %sums
+      %0: f32[] = sub %s, %x
+      %1: f32[] = mul %s2, %x2
+      %2: f32[] = add %0, %1
+      %3: f32[] = sin %2
+      %4: f32[] = mul %3, %x
+      %rows[t] = %3
+      %sums[t] = %4
+    }
+    %5: f32[1] = slice %rows {axis=0, start=0, limit=1, step=1}
+    %6: f32[] = reduce %5 {kind=sum, axes=[0]}
+    %7: f32[] = reduce %sums {kind=max, axes=[0]}
+    %8: f32[] = add %6, %7
+    %ys[t] = %8
+  }
+  return ys=%ys
+}
+";
+    let graph = built(Graph::parse(text));
+    let of = |rows: usize, counts: &[i64]| vec![ints(counts), numbers(&[rows]), floats(&[0.5, -0.25])];
+    check(&graph, &[of(8, &[3, 1, 6]), of(8, &[7]), of(8, &[-1]), of(80, &[64, 65, 78])]);
+    let gradient = built(graph.vjp(["xs", "z"], GradOptions::new()));
+    check(&gradient, &[[of(8, &[3, 1, 6]), vec![numbers(&[3])]].concat()]);
 }
 
 /// A fault to look for: taps of sequences and states with a computed number of steps: the capacity must leave room for the reach.

@@ -13,7 +13,7 @@ pub struct Code {
     pub(crate) constants: Vec<Constant>,
     /// The streams that are loaded.
     pub(crate) loads: Vec<Load>,
-    /// The values that are stored, each with the stream that receives it.
+    /// The values to copy to streams when all steps of a block have run, each with the stream that receives it.
     pub(crate) stores: Vec<(Source, usize)>,
     /// The number of tiles.
     pub(crate) tiles: usize,
@@ -43,13 +43,34 @@ pub(crate) struct Step {
     pub(crate) op: Op,
     /// The type of the result, and the type of the (first) op's last operand.
     pub(crate) types: [Type; 2],
-    pub(crate) to: usize,
+    /// The destination. If it is a stream, neither this step nor a later one loads the memory that it overwrites.
+    pub(crate) to: Place,
     /// The operands of the op, followed by the other operands of the second op.
-    pub(crate) from: SmallVec<[Source; 4]>,
+    pub(crate) from: SmallVec<[Operand; 4]>,
+    /// `true` if all operands are single elements.
+    pub(crate) is_single: bool,
     pub(crate) second: Option<Second>,
 }
 
-/// The location of an operand of a step, or of a stored value.
+/// Memory that a step reads or writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// A tile, which holds the lanes of a block.
+    Tile(usize),
+    /// A stream, which holds the lanes of all blocks.
+    Stream(usize),
+}
+
+/// An operand of a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand {
+    pub(crate) place: Place,
+    pub(crate) ty: Type,
+    /// The offset of the element that all lanes use, or `None` if each lane has its own element.
+    pub(crate) single: Option<usize>,
+}
+
+/// The location of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     Tile(usize),
@@ -57,15 +78,30 @@ pub(crate) enum Source {
     Constant(usize),
     /// A stream that is loaded: its index in [`Code::loads`].
     Loaded(usize),
+    /// A stream that an earlier step wrote.
+    Stored(usize),
+}
+
+/// What the layout of a body's streams means for its code.
+pub(crate) trait Placement {
+    /// Returns the offset of the element of a stream that all lanes use, or `None` if each lane has its own element.
+    fn single(&self, stream: usize) -> Option<usize>;
+    /// Returns `true` if steps read the lanes of a stream where they are, because they are adjacent in memory.
+    fn is_in_place(&self, stream: usize) -> bool;
+    /// Returns `true` if a step may write its result to the stream `stored`, although later steps load the stream
+    /// `loaded`.
+    fn is_apart(&self, stored: usize, loaded: usize) -> bool;
+    /// Returns `true` if steps can write to a stream, because its lanes are adjacent in memory.
+    fn is_dense(&self, stream: usize) -> bool;
 }
 
 impl Code {
-    /// Assigns the values of a body to tiles. `is_one` returns `true` if all lanes of a stream use the same element.
-    pub(crate) fn new(body: &Body, is_one: impl Fn(usize) -> bool) -> Self {
+    /// Assigns the values of a body to tiles or, if possible, directly to the streams that receive them.
+    pub(crate) fn new(body: &Body, placement: &impl Placement) -> Self {
         let nodes = body.nodes();
         let is_one = |value: Value| match nodes[value].op {
             Op::Number(_) | Op::Integer(_) => true,
-            Op::Load(stream) => is_one(stream),
+            Op::Load(stream) => placement.single(stream).is_some(),
             _ => false,
         };
         let merged = merge(body, is_one);
@@ -87,6 +123,16 @@ impl Code {
             last_use[*value] = nodes.len();
             is_whole[*value] = true;
         }
+        // Returns the stream to which the step of a value can write its result.
+        let direct = |value: Value| {
+            let mut own = body.stores().iter().filter(|(stored, _)| *stored == value).map(|(_, stream)| *stream);
+            let (stored, None) = (own.next()?, own.next()) else { return None };
+            let is_safe = nodes.iter().zip(&last_use).all(|(node, last_use)| match node.op {
+                Op::Load(loaded) => *last_use < value || placement.is_apart(stored, loaded),
+                _ => true,
+            });
+            (placement.is_dense(stored) && is_safe).then_some(stored)
+        };
         let mut code =
             Code { steps: Vec::new(), constants: Vec::new(), loads: Vec::new(), stores: Vec::new(), tiles: 0 };
         let mut free: Vec<usize> = Vec::new();
@@ -116,16 +162,22 @@ impl Code {
                     Source::Loaded(code.loads.len() - 1)
                 }
                 op => {
-                    let to = own_tile(&mut free);
-                    let from = operands(index).iter().map(|value| places[*value]).collect();
+                    let to = direct(index).map_or_else(|| Place::Tile(own_tile(&mut free)), Place::Stream);
+                    let from = operands(index).into_iter();
+                    let from = from.map(|value| code.operand(places[value], nodes[value].ty, placement));
+                    let from: SmallVec<[Operand; 4]> = from.collect();
                     let first = merged.first_of[index];
                     let (first, second) = match first {
                         None => (node, None),
                         Some((first, at)) => (&nodes[first], Some(Second { op, at })),
                     };
                     let of = first.from.last().map_or(node.ty, |value| nodes[*value].ty);
-                    code.steps.push(Step { op: first.op, types: [node.ty, of], to, from, second });
-                    Source::Tile(to)
+                    let is_single = from.iter().all(|operand| operand.single.is_some());
+                    code.steps.push(Step { op: first.op, types: [node.ty, of], to, from, is_single, second });
+                    match to {
+                        Place::Tile(tile) => Source::Tile(tile),
+                        Place::Stream(stream) => Source::Stored(stream),
+                    }
                 }
             });
             let mut ended: SmallVec<[usize; 4]> = operands(index);
@@ -142,8 +194,30 @@ impl Code {
                 }
             }
         }
-        code.stores = body.stores().iter().map(|(value, stream)| (places[*value], *stream)).collect();
+        let copied = body.stores().iter().map(|(value, stream)| (places[*value], *stream));
+        code.stores = copied.filter(|(source, stream)| *source != Source::Stored(*stream)).collect();
         code
+    }
+
+    /// Returns a value with elements of type `ty` as an operand.
+    fn operand(&self, source: Source, ty: Type, placement: &impl Placement) -> Operand {
+        let (place, single) = match source {
+            Source::Tile(tile) => (Place::Tile(tile), None),
+            Source::Stored(stream) => (Place::Stream(stream), None),
+            Source::Constant(constant) => {
+                let Constant { tile, is_whole, .. } = self.constants[constant];
+                (Place::Tile(tile), (!is_whole).then_some(0))
+            }
+            Source::Loaded(load) => {
+                let Load { stream, tile, is_whole } = self.loads[load];
+                match placement.single(stream) {
+                    Some(first) if !is_whole => (Place::Stream(stream), Some(first)),
+                    _ if placement.is_in_place(stream) => (Place::Stream(stream), None),
+                    _ => (Place::Tile(tile), None),
+                }
+            }
+        };
+        Operand { place, ty, single }
     }
 }
 

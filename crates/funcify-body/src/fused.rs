@@ -1,8 +1,10 @@
 //! Bodies with their iteration spaces, and the memory layout of their streams.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
-use crate::code::Code;
+use crate::code::{Code, Placement, Source};
 use crate::ir::{Body, Node, Op, Type};
 
 /// A body with its iteration space: the sizes of the axes over which it runs, and the strides of each stream along
@@ -17,6 +19,51 @@ pub struct Fused {
     /// The types of the body's values, each once.
     types: SmallVec<[Type; 4]>,
     pub(crate) padding: Option<Padding>,
+    sharing: Sharing,
+}
+
+/// The pairs of streams that may share memory.
+#[derive(Clone, Debug)]
+enum Sharing {
+    /// Any two streams.
+    Any,
+    /// Only these: a stored stream and a loaded one.
+    Pairs(Arc<[(usize, usize)]>),
+}
+
+impl Sharing {
+    fn contains(&self, stored: usize, loaded: usize) -> bool {
+        match self {
+            Sharing::Any => true,
+            Sharing::Pairs(pairs) => pairs.contains(&(stored, loaded)),
+        }
+    }
+}
+
+/// The placement of a body's streams.
+struct Streamed<'f> {
+    streams: &'f [Stream],
+    is_padded: bool,
+    sharing: &'f Sharing,
+}
+
+impl Placement for Streamed<'_> {
+    fn single(&self, stream: usize) -> Option<usize> {
+        let Stream { order, first, .. } = self.streams[stream];
+        (order == Order::Splat).then_some(first)
+    }
+
+    fn is_in_place(&self, stream: usize) -> bool {
+        self.streams[stream].is_in_place(self.is_padded)
+    }
+
+    fn is_apart(&self, stored: usize, loaded: usize) -> bool {
+        !self.sharing.contains(stored, loaded)
+    }
+
+    fn is_dense(&self, stream: usize) -> bool {
+        !self.is_padded && self.streams[stream].order == Order::Dense
+    }
 }
 
 /// The rows of an iteration space whose streams, apart from those that use a single element, all have the same strides
@@ -81,6 +128,9 @@ pub trait Streams {
     fn read(&self, stream: usize) -> &[u8];
     /// Returns the bytes of a stream that the body stores to.
     fn write(&mut self, stream: usize) -> &mut [u8];
+    /// Calls `run` with the bytes of a stream to write, and the bytes of up to four streams to read, which do not share
+    /// memory with it. The slices of missing streams are empty.
+    fn write_beside(&mut self, stream: usize, read: [Option<usize>; 4], run: impl FnOnce(&mut [u8], &[&[u8]; 4]));
 }
 
 /// The path of a stream through memory.
@@ -120,8 +170,24 @@ pub(crate) enum Order {
 impl Fused {
     /// Creates a body that runs over axes of the given sizes. `strides` holds, for each stream, its stride along each
     /// axis, in elements. A stream starts at the lowest address that the body accesses in it, even if an axis is
-    /// reversed.
+    /// reversed. Any stored stream may share memory with a loaded one: see [`with_apart`](Fused::with_apart).
     pub fn new(body: Body, sizes: &[usize], strides: Vec<Vec<isize>>) -> Self {
+        Fused::with_sharing(body, sizes, strides, Sharing::Any)
+    }
+
+    /// Declares which streams are apart: `are_apart` returns `true` if a stored stream (its first argument) and a loaded
+    /// stream (its second one) share no memory. The body then stores more of its results without a copy.
+    pub fn with_apart(self, are_apart: impl Fn(usize, usize) -> bool) -> Self {
+        let Fused { body, sizes, streams, .. } = self;
+        let loads = || body.nodes().iter().filter_map(|node| if let Op::Load(at) = node.op { Some(at) } else { None });
+        let stores = body.stores().iter().map(|(_, stream)| *stream);
+        let pairs = stores.flat_map(|stored| loads().map(move |loaded| (stored, loaded)));
+        let pairs = pairs.filter(|(stored, loaded)| !are_apart(*stored, *loaded)).collect();
+        let strides = streams.into_iter().map(|stream| stream.strides.to_vec()).collect();
+        Fused::with_sharing(body, &sizes, strides, Sharing::Pairs(pairs))
+    }
+
+    fn with_sharing(body: Body, sizes: &[usize], strides: Vec<Vec<isize>>, sharing: Sharing) -> Self {
         let streams = strides.into_iter().enumerate().map(|(index, strides)| {
             let is_load = |node: &&Node| node.op == Op::Load(index);
             let stored = || body.stores().iter().find(|(_, stream)| *stream == index).map(|(value, _)| *value);
@@ -137,8 +203,8 @@ impl Fused {
             }
         }
         let padding = Padding::find(sizes, &streams);
-        let is_one = |stream: usize| streams[stream].order == Order::Splat;
-        Fused { code: Code::new(&body, is_one), sizes: sizes.into(), streams, types, padding, body }
+        let code = Code::new(&body, &Streamed { streams: &streams, is_padded: padding.is_some(), sharing: &sharing });
+        Fused { code, sizes: sizes.into(), streams, types, padding, sharing, body }
     }
 
     /// Returns the body restricted to the indices `start..end` of the outermost axis. Also returns, for each stream,
@@ -151,7 +217,8 @@ impl Fused {
             stride => stride.unsigned_abs() * start,
         };
         let strides = self.streams.iter().map(|stream| stream.strides.to_vec()).collect();
-        (Fused::new(self.body.clone(), &sizes, strides), self.streams.iter().map(offset).collect())
+        let part = Fused::with_sharing(self.body.clone(), &sizes, strides, self.sharing.clone());
+        (part, self.streams.iter().map(offset).collect())
     }
 
     /// Returns the body.
@@ -172,11 +239,7 @@ impl Fused {
     /// Returns `true` if steps read the lanes of a stream where they are, because they are adjacent in memory.
     #[inline(always)]
     pub(crate) fn is_in_place(&self, stream: usize) -> bool {
-        match self.streams[stream].order {
-            Order::Splat => false,
-            Order::Dense => true,
-            Order::Strided => self.padding.is_some(),
-        }
+        self.streams[stream].is_in_place(self.padding.is_some())
     }
 
     /// Returns the number of streams.
@@ -221,6 +284,19 @@ impl Fused {
         })
     }
 
+    /// Returns `true` if [`with_apart`](Fused::with_apart) declared that a stored stream shares no memory with a loaded
+    /// stream.
+    pub fn are_apart(&self, stored: usize, loaded: usize) -> bool {
+        !self.sharing.contains(stored, loaded)
+    }
+
+    /// Returns the streams whose results are computed in a tile and then copied, because steps load memory that the
+    /// stream may share.
+    pub fn copied_stores(&self) -> impl Iterator<Item = usize> {
+        let stores = self.code.stores.iter().filter(|(source, _)| matches!(source, Source::Tile(_)));
+        stores.map(|(_, stream)| *stream).filter(|stream| self.streams[*stream].order == Order::Dense)
+    }
+
     /// Returns `true` if the two streams have the same strides.
     pub fn is_parallel(&self, one: usize, other: usize) -> bool {
         self.streams[one].strides == self.streams[other].strides
@@ -228,6 +304,17 @@ impl Fused {
 }
 
 impl Stream {
+    /// Returns `true` if steps read the lanes where they are. `is_padded` is `true` if the body also runs on the gaps
+    /// between rows.
+    #[inline(always)]
+    fn is_in_place(&self, is_padded: bool) -> bool {
+        match self.order {
+            Order::Splat => false,
+            Order::Dense => true,
+            Order::Strided => is_padded,
+        }
+    }
+
     fn new(ty: Type, sizes: &[usize], strides: Vec<isize>) -> Self {
         let back = strides.iter().zip(sizes).filter(|(stride, _)| **stride < 0);
         let first = back.map(|(stride, size)| stride.unsigned_abs() * (size - 1)).sum();

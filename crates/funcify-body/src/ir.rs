@@ -23,6 +23,7 @@ pub enum Type {
 
 impl Type {
     /// Returns the size of an element in bytes. `float` is the size of a float of the program.
+    #[inline]
     pub fn size(self, float: usize) -> usize {
         match self {
             Type::Float => float,

@@ -28,6 +28,11 @@
 //!     fn write(&mut self, stream: usize) -> &mut [u8] {
 //!         bytemuck::cast_slice_mut(&mut self.0[stream])
 //!     }
+//!     fn write_beside(&mut self, to: usize, read: [Option<usize>; 4], run: impl FnOnce(&mut [u8], &[&[u8]; 4])) {
+//!         let mut written = std::mem::take(&mut self.0[to]);
+//!         run(bytemuck::cast_slice_mut(&mut written), &read.map(|read| read.map_or(&[][..], |read| self.read(read))));
+//!         self.0[to] = written;
+//!     }
 //! }
 //! # use pulp::bytemuck;
 //! let mut memory = Memory([vec![0, 1, 2, i32::MAX], vec![0; 4]]);

@@ -6,10 +6,9 @@ use pulp::Simd;
 use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use crate::block::Block;
-use crate::code::{Constant, Load, Source, Step};
+use crate::code::{Constant, Load, Operand, Place, Source, Step};
 use crate::fused::{Fused, Order, Streams};
 use crate::integer::Element;
-use crate::ir::Op;
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::pair_kernels::run_pair;
@@ -161,7 +160,7 @@ impl Tiles {
                 }
             }
             for step in &code.steps {
-                run_step::<T, S>(simd, step, fused, (&mut slots, streams), (start, count));
+                run_step::<T, S>(simd, step, (&mut slots, streams), (start, count));
             }
             // A loaded value that is stored unchanged is first copied to its tile, because another store may overwrite
             // its stream.
@@ -181,6 +180,7 @@ impl Tiles {
                     Source::Tile(tile) => *tile,
                     Source::Constant(constant) => code.constants[*constant].tile,
                     Source::Loaded(load) => code.loads[*load].tile,
+                    Source::Stored(_) => unreachable!("a value that is stored twice has a tile"),
                 };
                 let from = &slots.tile(tile)[..len];
                 if let Some(padding) = &fused.padding {
@@ -198,51 +198,94 @@ impl Tiles {
     }
 }
 
+impl Operand {
+    /// Returns the bytes of the operand in the block of `count` lanes that begins at lane `start`, given all bytes of
+    /// its place. `float` is the size of a float.
+    #[inline(always)]
+    fn lanes<'b>(&self, bytes: &'b [u8], (start, count): (usize, usize), float: usize) -> &'b [u8] {
+        let size = self.ty.size(float);
+        let (first, count) = match (self.single, self.place) {
+            (Some(first), _) => (first, 1),
+            (None, Place::Tile(_)) => (0, count),
+            (None, Place::Stream(_)) => (start, count),
+        };
+        &bytes[first * size..][..count * size]
+    }
+}
+
 /// Runs a step on `count` lanes, beginning at lane `start`.
+#[inline(always)]
 fn run_step<T: MathTable + Item, S: Simd>(
     simd: S,
     step: &Step,
-    fused: &Fused,
-    (slots, streams): (&mut Slots<'_>, &impl Streams),
+    (slots, streams): (&mut Slots<'_>, &mut impl Streams),
     (start, count): (usize, usize),
 ) {
-    let Fused { code, streams: paths, .. } = fused;
-    let (to, others) = slots.split(step.to);
-    let ([ty, of], float) = (step.types, size_of::<T>());
-    let mut sizes = [of.size(float); 4];
-    if step.op == Op::Select {
-        sizes[0] = 1;
-    }
-    // Create the empty slices from `u64` slices, because even an empty slice must be aligned.
-    let mut from: [&[u8]; 4] = [cast_slice::<u64, u8>(&[]); 4];
-    let mut are_single = true;
-    for ((from, source), size) in from.iter_mut().zip(&step.from).zip(sizes) {
-        let (bytes, is_single) = match source {
-            Source::Tile(tile) => (others.tile(*tile), false),
-            Source::Constant(constant) => {
-                let Constant { tile, is_whole, .. } = code.constants[*constant];
-                (others.tile(tile), !is_whole)
+    let float = size_of::<T>();
+    match step.to {
+        Place::Tile(tile) => {
+            let (to, others) = slots.split(tile);
+            let mut from = no_operands();
+            for (from, operand) in from.iter_mut().zip(&step.from) {
+                let bytes = match operand.place {
+                    Place::Tile(tile) => others.tile(tile),
+                    Place::Stream(stream) => streams.read(stream),
+                };
+                *from = operand.lanes(bytes, (start, count), float);
             }
-            Source::Loaded(load) => {
-                let Load { stream, tile, is_whole } = code.loads[*load];
-                match paths[stream].order {
-                    Order::Splat if !is_whole => (&streams.read(stream)[paths[stream].first * size..], true),
-                    _ if fused.is_in_place(stream) => (&streams.read(stream)[start * size..], false),
-                    _ => (others.tile(tile), false),
-                }
-            }
-        };
-        are_single &= is_single;
-        *from = &bytes[..if is_single { size } else { count * size }];
+            compute::<T, S>(simd, step, to, &from, count);
+        }
+        Place::Stream(to) => run_step_to_stream::<T, S>(simd, step, to, (slots, streams), (start, count)),
     }
-    let lanes = if are_single { 1 } else { count };
-    let result = &mut to[..lanes * ty.size(float)];
+}
+
+/// Runs a step whose destination is a stream.
+#[inline(never)]
+fn run_step_to_stream<T: MathTable + Item, S: Simd>(
+    simd: S,
+    step: &Step,
+    to: usize,
+    (slots, streams): (&Slots<'_>, &mut impl Streams),
+    (start, count): (usize, usize),
+) {
+    let float = size_of::<T>();
+    let mut read = [None; 4];
+    for (read, operand) in read.iter_mut().zip(&step.from) {
+        if let Place::Stream(stream) = operand.place {
+            *read = Some(stream);
+        }
+    }
+    streams.write_beside(to, read, |to, beside| {
+        let mut from = no_operands();
+        for ((from, operand), bytes) in from.iter_mut().zip(&step.from).zip(beside) {
+            let bytes = match operand.place {
+                Place::Tile(tile) => slots.tile(tile),
+                Place::Stream(_) => bytes,
+            };
+            *from = operand.lanes(bytes, (start, count), float);
+        }
+        compute::<T, S>(simd, step, &mut to[start * step.types[0].size(float)..], &from, count);
+    });
+}
+
+/// Returns empty slices for the operands that a step lacks. Even an empty slice must be aligned.
+#[inline(always)]
+fn no_operands() -> [&'static [u8]; 4] {
+    [cast_slice::<u64, u8>(&[]); 4]
+}
+
+/// Computes the result of a step in `count` lanes.
+#[inline(always)]
+fn compute<T: MathTable + Item, S: Simd>(simd: S, step: &Step, to: &mut [u8], from: &[&[u8]; 4], count: usize) {
+    let size = step.types[0].size(size_of::<T>());
+    let lanes = if step.is_single { 1 } else { count };
+    let result = &mut to[..lanes * size];
     match step.second {
-        Some(second) => run_pair::<T, S>(simd, step.op, second, step.types, result, &from),
-        None => typed::run::<T, S>(simd, step.op, step.types, result, &from),
+        Some(second) => run_pair::<T, S>(simd, step.op, second, step.types, result, from),
+        None => typed::run::<T, S>(simd, step.op, step.types, result, from),
     }
-    if lanes < count {
-        typed::spread(&mut to[..count * ty.size(float)], ty.size(float));
+    if step.is_single {
+        typed::spread(&mut to[..count * size], size);
     }
 }
 

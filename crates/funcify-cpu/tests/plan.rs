@@ -3,8 +3,11 @@
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "loops and benches share these files")]
 mod plans;
 
+use std::sync::Arc;
+
+use funcify_body::{Body, Fused, Op as BodyOp, Type};
 use funcify_cpu::kernels::{Binary, Fold, Recurrence, Unary};
-use funcify_cpu::plan::{Node, Op, Operand, Part, Plan, PlanError, Split, Stage, Storage, repeat};
+use funcify_cpu::plan::{FusedNode, Node, Op, Operand, Part, Plan, PlanError, Split, Stage, Storage, repeat};
 use funcify_cpu::{CallError, Executor, Machine};
 use plans::{Channels, Sizes};
 
@@ -53,6 +56,24 @@ fn units_stay_within_the_region() {
     assert_eq!(plan.check::<f32>(), Ok(()));
     refuses("are outside the region", pack(5));
     refuses("no region 7", |[_, y, _]| vec![COPY.over([1, 4], y, &[Operand::of(7)])]);
+}
+
+/// A body may load the elements that it stores, unless it declares that they are apart.
+#[test]
+fn streams_that_are_declared_to_be_apart_are_apart() {
+    let check = |first: usize, declares: bool| {
+        let mut body = Body::default();
+        let x = body.load(0, Type::Float);
+        let twice = body.push(BodyOp::Binary(Binary::Add), Type::Float, &[x, x]);
+        body.store(twice, 1);
+        let fused = Fused::new(body, &[4], vec![vec![1], vec![1]]).with_apart(|_, _| declares);
+        let (mut plan, [_, y, _]) = regions();
+        plan.once(vec![Node::Fused(FusedNode { fused: Arc::new(fused), streams: vec![y.at(first), y.at(3)] })]);
+        plan.check::<f32>().map_err(|error| error.reason)
+    };
+    assert_eq!(check(3, false), Ok(()));
+    assert_eq!(check(2, true), Ok(()));
+    assert_eq!(check(3, true), Err("stream 0: overlaps the destination".to_string()));
 }
 
 #[test]

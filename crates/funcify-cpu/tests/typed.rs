@@ -345,7 +345,7 @@ fn batched_products_are_loops() {
         plan_graph(&graph, &Sizes::new(), Division::Worthwhile, false).unwrap().plan.instructions()
     };
     for turned in [false, true] {
-        assert_eq!(instructions(40, turned), instructions(80, turned));
+        assert_eq!(instructions(80, turned), instructions(160, turned));
     }
 }
 

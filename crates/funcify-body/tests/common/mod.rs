@@ -28,6 +28,12 @@ impl Streams for Memory {
     fn write(&mut self, stream: usize) -> &mut [u8] {
         cast_slice_mut(&mut self.0[stream])
     }
+
+    fn write_beside(&mut self, stream: usize, read: [Option<usize>; 4], run: impl FnOnce(&mut [u8], &[&[u8]; 4])) {
+        let mut written = std::mem::take(&mut self.0[stream]);
+        run(cast_slice_mut(&mut written), &read.map(|read| read.map_or(&[][..], |read| self.read(read))));
+        self.0[stream] = written;
+    }
 }
 
 /// A SplitMix64 random number generator.

@@ -141,7 +141,7 @@ impl Checker<'_> {
     }
 
     /// Checks a fused body. A stored stream must not overlap any other stream of the same region, unless the two
-    /// streams coincide exactly and have the same strides.
+    /// streams coincide exactly, have the same strides, and are not declared to be apart.
     fn check_fused(&self, FusedNode { fused, streams }: &FusedNode, times: &[usize]) -> Result<(), String> {
         if streams.len() != fused.streams() {
             return Err(format!("{} streams instead of {}", streams.len(), fused.streams()));
@@ -164,8 +164,8 @@ impl Checker<'_> {
             for other in (0..streams.len()).filter(|other| other != stored) {
                 if streams[other].region == streams[*stored].region {
                     let (to, from) = ((&streams[*stored], all[*stored]), (&streams[other], all[other]));
-                    self.check_apart(fused.is_parallel(*stored, other), to, from, times)
-                        .map_err(|why| format!("stream {other}: {why}"))?;
+                    let may_coincide = fused.is_parallel(*stored, other) && !fused.are_apart(*stored, other);
+                    self.check_apart(may_coincide, to, from, times).map_err(|why| format!("stream {other}: {why}"))?;
                 }
             }
         }

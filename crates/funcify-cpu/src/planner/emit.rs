@@ -60,6 +60,8 @@ pub(super) struct Emitter {
     packs: Vec<Copied>,
     /// The cached copies of tensors in another layout. Only copies that are made outside of all loops are cached.
     copies: Vec<Copied>,
+    /// The memory to which bodies copy results, because they load it, too.
+    pub(super) copying: HashSet<funcify_analysis::Memory>,
     /// Registers for partial sums that start from an initial value in the first part, each with its initial value.
     initial_shares: Vec<(View, View)>,
     /// Results that are sums over all parts, each with the register for a part's partial sum.

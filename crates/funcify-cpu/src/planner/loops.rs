@@ -511,10 +511,12 @@ impl Planner {
             let Carry::Register { register, twin } = carry else { continue };
             let [_, to] = registers_of_step(register, twin.as_ref(), steps);
             let to = View { level, ..to.clone() };
-            if !values[output].is_same_view(&to) {
-                if to.len() >= self.division.min_swapped(self.is_typed) {
-                    self.moved.insert((scan.body.id(), index));
-                }
+            let is_in_place = values[output].is_same_view(&to);
+            let is_copied = !is_in_place || self.emitter.copying.contains(&to.memory());
+            if is_copied && to.len() >= self.division.min_swapped(self.is_typed) {
+                self.moved.insert((scan.body.id(), index));
+            }
+            if !is_in_place {
                 moves.push((to, values[output].clone()));
             }
         }
@@ -530,8 +532,8 @@ impl Planner {
         let mut written = Occupants::default();
         for index in 0..moves.len() {
             let (to, from) = &moves[index];
-            let is_overwritten = written.with(from.memory()).any(|before| may_overlap(&moves[before].0, from))
-                || (may_overlap(to, from) && !to.is_same_view(from));
+            let is_overwritten = written.with(from.memory()).any(|before| moves[before].0.may_overlap(from))
+                || (to.may_overlap(from) && !to.is_same_view(from));
             written.insert(to.memory(), index);
             if is_overwritten {
                 self.emitter.fired.note(Transformation::MovedAside);
@@ -591,10 +593,4 @@ fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize
     ends.sort_unstable();
     ends.dedup();
     ends
-}
-
-/// Returns `true` if two views may have an element in common.
-fn may_overlap(one: &View, other: &View) -> bool {
-    let ([first, last], [others_first, others_last]) = (one.ends(), other.ends());
-    one.shares_memory(other) && (one.steps != other.steps || (first <= others_last && others_first <= last))
 }

@@ -112,16 +112,33 @@ pub enum Division {
     Always,
 }
 
+/// The operands of the first op of a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OperandKind {
+    /// Long rows of an operand are repeated.
+    Repeated,
+    /// Any other operands.
+    Whole,
+}
+
 impl Division {
     /// Returns the minimum size of a parallel axis that loops lay out innermost.
     fn min_lanes(self) -> usize {
         if self == Division::Always { 2 } else { 8 }
     }
 
-    /// Returns the minimum number of floats for which a fused body is faster than one instruction per op. From this
-    /// size on, the operands do not all fit into the L1 cache.
-    fn min_floats(self) -> usize {
-        if self == Division::Always { 33 } else { 4096 }
+    /// Returns the minimum number of floats that an op must compute in order to begin a fused body. Above this size, the
+    /// operands of the ops do not all fit into the L1 cache, so a body that keeps values in tiles is faster than one
+    /// instruction per op. The size is smaller if only elementwise ops read the result, because the body then has
+    /// several ops. It is larger if rows of an operand are repeated: a body copies them to tiles, and an instruction
+    /// does not.
+    fn min_floats(self, operands: OperandKind, has_several_ops: bool) -> usize {
+        match (self, operands, has_several_ops) {
+            (Division::Always, _, _) => 33,
+            (_, OperandKind::Whole, true) => 1 << 11,
+            (_, OperandKind::Whole, false) | (_, OperandKind::Repeated, true) => 1 << 12,
+            (_, OperandKind::Repeated, false) => 1 << 17,
+        }
     }
 
     /// Returns `true` if values in loops should be laid out with `axis` innermost.
@@ -133,7 +150,7 @@ impl Division {
     /// a few vectors of floats become code for registers, which copies nothing.
     fn min_swapped(self, is_typed: bool) -> usize {
         let min_in_tests = if is_typed { 2 } else { 33 };
-        if self == Division::Always { min_in_tests } else { 4096 }
+        if self == Division::Always { min_in_tests } else { 256 }
     }
 
     /// Returns two minimum sizes for tensors that consist of several views. Smaller ones are not read in place. The

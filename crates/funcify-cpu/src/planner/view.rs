@@ -130,12 +130,13 @@ impl View {
     /// Returns `true` if two different views have overlapping address ranges. For example, adjacent columns of a matrix
     /// have overlapping address ranges. An instruction must not read one of two such views and write the other.
     pub(super) fn interleaves(&self, other: &View) -> bool {
+        self.steps == other.steps && self.may_overlap(other) && !self.is_same_view(other)
+    }
+
+    /// Returns `true` if the two views may have elements at the same addresses in the same iteration.
+    pub(super) fn may_overlap(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
-        self.shares_memory(other)
-            && self.steps == other.steps
-            && first <= to
-            && from <= last
-            && !self.is_same_view(other)
+        self.shares_memory(other) && (self.steps != other.steps || (first <= to && from <= last))
     }
 
     /// Returns `true` if the two views have the same elements in the same order.

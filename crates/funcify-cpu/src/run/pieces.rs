@@ -75,6 +75,13 @@ impl Streams for Memory<'_> {
         let index = self.written[stream].expect("a stored stream is among the written ones");
         self.writes[index]
     }
+
+    fn write_beside(&mut self, stream: usize, read: [Option<usize>; 4], run: impl FnOnce(&mut [u8], &[&[u8]; 4])) {
+        let index = self.written[stream].expect("a stored stream is among the written ones");
+        let to = std::mem::take(&mut self.writes[index]);
+        run(to, &read.map(|read| read.map_or(&[][..], |read| self.read(read))));
+        self.writes[index] = to;
+    }
 }
 
 /// The range of a stored stream in one piece.

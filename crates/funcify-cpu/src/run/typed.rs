@@ -150,6 +150,7 @@ struct Memory<'m, 'a, T> {
 }
 
 impl<T: Pod> Streams for Memory<'_, '_, T> {
+    #[inline]
     fn read(&self, stream: usize) -> &[u8] {
         let (region, range) = self.ranges[stream];
         match self.types[stream] {
@@ -165,7 +166,41 @@ impl<T: Pod> Streams for Memory<'_, '_, T> {
             _ => self.integers[region].write(range),
         }
     }
+
+    #[inline]
+    fn write_beside(&mut self, stream: usize, read: [Option<usize>; 4], run: impl FnOnce(&mut [u8], &[&[u8]; 4])) {
+        let (region, range) = self.ranges[stream];
+        let mut beside: [&[u8]; 4] = [&[]; 4];
+        if self.types[stream] == Type::Float {
+            let mut columns = None;
+            let (to, others) = borrow(self.views, region, range, &mut columns);
+            for (bytes, stream) in beside.iter_mut().zip(&read) {
+                let Some(stream) = *stream else { continue };
+                let (region, range) = self.ranges[stream];
+                *bytes = match self.types[stream] {
+                    Type::Float => cast_slice(others.read(region, range).expect(BESIDE)),
+                    _ => self.integers[region].read(range),
+                };
+            }
+            run(cast_slice_mut(to), &beside);
+        } else {
+            let mut columns = None;
+            let (to, others) = borrow(self.integers, region, range, &mut columns);
+            for (bytes, stream) in beside.iter_mut().zip(&read) {
+                let Some(stream) = *stream else { continue };
+                let (region, range) = self.ranges[stream];
+                *bytes = match self.types[stream] {
+                    Type::Float => cast_slice(self.views[region].read(range)),
+                    _ => others.read(region, range).expect(BESIDE),
+                };
+            }
+            run(to, &beside);
+        }
+    }
 }
+
+/// The `expect` message for reading a stream while another one is written.
+const BESIDE: &str = "a step writes to a stream only if it is apart from the streams that the step reads";
 
 impl<T: MathTable> Memory<'_, '_, T> {
     /// Runs a kernel that computes a whole op with `inputs` operands. Computes the results from the last to the first.

@@ -6,11 +6,7 @@ use super::{all_of, built, check, floats, ints, numbers, one};
 
 #[test]
 fn reverse_loops_whose_steps_are_an_operand() {
-    all_of(&[
-        a_reverse_loop_whose_steps_are_an_operand,
-        a_reverse_loop_with_earlier_rows,
-        a_reverse_loop_with_taps,
-    ]);
+    all_of(&[a_reverse_loop_whose_steps_are_an_operand, a_reverse_loop_with_earlier_rows, a_reverse_loop_with_taps]);
 }
 
 /// Suspicion (capacity.rs, with_rows_by_capacity): the index of the first step of a reverse loop, `number - 1`, is copied

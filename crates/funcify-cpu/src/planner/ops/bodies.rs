@@ -56,6 +56,19 @@ enum Operand {
     Product([View; 2]),
 }
 
+/// Returns, for each value, `true` if elementwise ops read it, and nothing else does.
+pub(super) fn feeds_elementwise(graph: &Graph) -> Vec<bool> {
+    let (mut feeds, mut others) = (vec![false; graph.values().count()], vec![false; graph.values().count()]);
+    for node in graph.nodes() {
+        let is_elementwise = matches!(node.op.class(), OpClass::Elementwise(_));
+        for input in &node.inputs {
+            let readers = if is_elementwise { &mut feeds } else { &mut others };
+            readers[input.index()] = true;
+        }
+    }
+    feeds.iter().zip(others).map(|(feeds, others)| *feeds && !others).collect()
+}
+
 impl Scope<'_, '_> {
     /// Returns `true` if a value belongs to an open body.
     pub(super) fn is_pending(&self, value: ValueId) -> bool {
@@ -85,8 +98,22 @@ impl Scope<'_, '_> {
         Ok(values().all(is_number)
             && values().all(|value| self.planner.label(self.graph, value) != Label::Share)
             && !node.inputs.iter().any(is_deferred)
-            && (continues
-                || !may_be_deferred && self.lanes_of_body(node, value)? >= self.planner.division.min_floats()))
+            && (continues || !may_be_deferred && self.lanes_of_body(node, value)? >= self.min_floats(node, value)))
+    }
+
+    /// Returns the minimum number of floats that an op must compute in order to begin a body.
+    fn min_floats(&self, node: &Node, value: ValueId) -> usize {
+        /// The minimum number of lanes for which a row fills a vector.
+        const FULL_ROW: usize = 16;
+        let views = node.inputs.iter().flat_map(|input| &self.values[input.index()]).flat_map(Value::views);
+        // An instruction reads repeated rows where they are, but is slow if the rows are short.
+        let is_repeated = |view: &View| {
+            let own = view.strides.iter().zip(&view.shape).filter(|(_, size)| **size > 1);
+            let repeated = own.clone().filter(|(stride, _)| **stride == 0).count();
+            repeated > 0 && repeated < own.count() && view.shape.last().is_some_and(|size| *size >= FULL_ROW)
+        };
+        let kind = if views.into_iter().any(is_repeated) { OperandKind::Repeated } else { OperandKind::Whole };
+        self.planner.division.min_floats(kind, self.feeds_elementwise[value.index()])
     }
 
     /// Returns the number of lanes of a body that computes a value. A body that reads tensors of which a part sees only

@@ -107,6 +107,8 @@ pub(super) struct Scope<'p, 'g> {
     bodies: Vec<OpenBody>,
     /// For each value, `true` if an elementwise op, a slice, a concatenation or a padding reads it.
     reads_parts: Vec<bool>,
+    /// For each value, `true` if elementwise ops read it, and nothing else does.
+    feeds_elementwise: Vec<bool>,
 }
 
 impl<'p, 'g> Scope<'p, 'g> {
@@ -115,9 +117,10 @@ impl<'p, 'g> Scope<'p, 'g> {
         let count = graph.values().count();
         let (joins, order) = (Joins::of(planner, graph), ReadOrder::of(graph));
         let (values, places, next_of) = (vec![None; count], vec![None; count], vec![None; count]);
-        let reads_parts = patches::reads_parts(graph);
+        let (reads_parts, feeds_elementwise) = (patches::reads_parts(graph), bodies::feeds_elementwise(graph));
+        let bodies = Vec::new();
         let mut scope =
-            Scope { planner, graph, values, order, places, next_of, joins, bodies: Vec::new(), reads_parts };
+            Scope { planner, graph, values, order, places, next_of, joins, bodies, reads_parts, feeds_elementwise };
         for (input, argument) in graph.inputs().iter().zip(inputs) {
             let dtype = graph.ty(input.value).dtype;
             let is_read = scope.order.remaining_reads(input.value) > 0;

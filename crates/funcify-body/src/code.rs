@@ -82,7 +82,7 @@ pub(crate) enum Source {
     Stored(usize),
 }
 
-/// What the layout of a body's streams means for its code.
+/// Describes the layout of a body's streams.
 pub(crate) trait Placement {
     /// Returns the offset of the element of a stream that all lanes use, or `None` if each lane has its own element.
     fn single(&self, stream: usize) -> Option<usize>;

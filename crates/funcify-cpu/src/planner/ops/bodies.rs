@@ -56,19 +56,6 @@ enum Operand {
     Product([View; 2]),
 }
 
-/// Returns, for each value, `true` if elementwise ops read it, and nothing else does.
-pub(super) fn feeds_elementwise(graph: &Graph) -> Vec<bool> {
-    let (mut feeds, mut others) = (vec![false; graph.values().count()], vec![false; graph.values().count()]);
-    for node in graph.nodes() {
-        let is_elementwise = matches!(node.op.class(), OpClass::Elementwise(_));
-        for input in &node.inputs {
-            let readers = if is_elementwise { &mut feeds } else { &mut others };
-            readers[input.index()] = true;
-        }
-    }
-    feeds.iter().zip(others).map(|(feeds, others)| *feeds && !others).collect()
-}
-
 impl Scope<'_, '_> {
     /// Returns `true` if a value belongs to an open body.
     pub(super) fn is_pending(&self, value: ValueId) -> bool {
@@ -113,7 +100,7 @@ impl Scope<'_, '_> {
             repeated > 0 && repeated < own.count() && view.shape.last().is_some_and(|size| *size >= FULL_ROW)
         };
         let kind = if views.into_iter().any(is_repeated) { OperandKind::Repeated } else { OperandKind::Whole };
-        self.planner.division.min_floats(kind, self.feeds_elementwise[value.index()])
+        self.planner.division.min_floats(kind, self.readers.are_elementwise(value))
     }
 
     /// Returns the number of lanes of a body that computes a value. A body that reads tensors of which a part sees only

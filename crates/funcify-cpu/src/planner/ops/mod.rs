@@ -7,6 +7,7 @@ mod order;
 mod patches;
 mod positions;
 mod products;
+mod readers;
 mod statics;
 mod typed;
 
@@ -18,6 +19,7 @@ use joins::Joins;
 use order::Operands;
 use patches::Patches;
 use products::Products;
+use readers::Readers;
 
 use super::view::View;
 use super::*;
@@ -105,22 +107,17 @@ pub(super) struct Scope<'p, 'g> {
     joins: Joins,
     /// The bodies to which elementwise ops are added.
     bodies: Vec<OpenBody>,
-    /// For each value, `true` if an elementwise op, a slice, a concatenation or a padding reads it.
-    reads_parts: Vec<bool>,
-    /// For each value, `true` if elementwise ops read it, and nothing else does.
-    feeds_elementwise: Vec<bool>,
+    /// The kinds of ops that read each value.
+    readers: Readers,
 }
 
 impl<'p, 'g> Scope<'p, 'g> {
     /// Creates a scope for a graph with the given inputs.
     pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<Argument>) -> Result<Self> {
         let count = graph.values().count();
-        let (joins, order) = (Joins::of(planner, graph), ReadOrder::of(graph));
+        let (joins, order, readers) = (Joins::of(planner, graph), ReadOrder::of(graph), Readers::of(graph));
         let (values, places, next_of) = (vec![None; count], vec![None; count], vec![None; count]);
-        let (reads_parts, feeds_elementwise) = (patches::reads_parts(graph), bodies::feeds_elementwise(graph));
-        let bodies = Vec::new();
-        let mut scope =
-            Scope { planner, graph, values, order, places, next_of, joins, bodies, reads_parts, feeds_elementwise };
+        let mut scope = Scope { planner, graph, values, order, places, next_of, joins, bodies: Vec::new(), readers };
         for (input, argument) in graph.inputs().iter().zip(inputs) {
             let dtype = graph.ty(input.value).dtype;
             let is_read = scope.order.remaining_reads(input.value) > 0;

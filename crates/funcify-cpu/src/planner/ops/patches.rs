@@ -143,7 +143,7 @@ impl Scope<'_, '_> {
             && !is_placed
             && !is_share
             && (self.planner.is_typed || is_number)
-            && self.reads_parts[value.index()])
+            && self.readers.read_parts(value))
     }
 
     /// Returns a value as a tensor that consists of one or more views. Computes the value first if it was deferred.
@@ -250,21 +250,4 @@ impl Area {
         }
         boxes
     }
-}
-
-/// Returns a flag for each value of a graph: `true` if an elementwise op, a slice, a concatenation or a padding reads
-/// the value.
-pub(super) fn reads_parts(graph: &Graph) -> Vec<bool> {
-    let mut all = vec![false; graph.values().count()];
-    for node in graph.nodes() {
-        let reads = match node.op.class() {
-            OpClass::Elementwise(_) => true,
-            OpClass::Movement(Movement::Slice(_) | Movement::Concat(_) | Movement::Pad(_)) => true,
-            OpClass::Movement(_) | OpClass::Along(_) | OpClass::Creation(_) | OpClass::Indexing(_) => false,
-            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
-            OpClass::Control(_) | OpClass::Custom(_) => false,
-        };
-        node.inputs.iter().filter(|_| reads).for_each(|input| all[input.index()] = true);
-    }
-    all
 }

@@ -34,15 +34,13 @@ impl Division {
 
     /// Returns the minimum number of floats that an op must compute in order to begin a fused body. Above this size, the
     /// operands of the ops do not all fit into the L1 cache, so a body that keeps values in tiles is faster than one
-    /// instruction per op. The size is smaller if only elementwise ops read the result, because the body then has
-    /// several ops. It is larger if rows of an operand are repeated: a body copies them to tiles, and an instruction
-    /// does not.
+    /// instruction per op. A single op on repeated rows is an exception: a body copies the rows to tiles, and an
+    /// instruction does not.
     pub(super) fn min_floats(self, operands: OperandKind, has_several_ops: bool) -> usize {
         match (self, operands, has_several_ops) {
             (Division::Always, _, _) => 33,
-            (_, OperandKind::Whole, true) => 1 << 11,
-            (_, OperandKind::Whole, false) | (_, OperandKind::Repeated, true) => 1 << 12,
             (_, OperandKind::Repeated, false) => 1 << 17,
+            (_, OperandKind::Repeated, true) | (_, OperandKind::Whole, _) => 1 << 12,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::fused::Placement;
 use crate::ir::{Body, IntBinary, Node, Op, Type, Value};
 use crate::pairs::{Second, can_merge};
 
@@ -82,22 +83,9 @@ pub(crate) enum Source {
     Stored(usize),
 }
 
-/// Describes the layout of a body's streams.
-pub(crate) trait Placement {
-    /// Returns the offset of the element of a stream that all lanes use, or `None` if each lane has its own element.
-    fn single(&self, stream: usize) -> Option<usize>;
-    /// Returns `true` if steps read the lanes of a stream where they are, because they are adjacent in memory.
-    fn is_in_place(&self, stream: usize) -> bool;
-    /// Returns `true` if a step may write its result to the stream `stored`, although later steps load the stream
-    /// `loaded`.
-    fn is_apart(&self, stored: usize, loaded: usize) -> bool;
-    /// Returns `true` if steps can write to a stream, because its lanes are adjacent in memory.
-    fn is_dense(&self, stream: usize) -> bool;
-}
-
 impl Code {
     /// Assigns the values of a body to tiles or, if possible, directly to the streams that receive them.
-    pub(crate) fn new(body: &Body, placement: &impl Placement) -> Self {
+    pub(crate) fn new(body: &Body, placement: &Placement<'_>) -> Self {
         let nodes = body.nodes();
         let is_one = |value: Value| match nodes[value].op {
             Op::Number(_) | Op::Integer(_) => true,
@@ -128,7 +116,7 @@ impl Code {
             let mut own = body.stores().iter().filter(|(stored, _)| *stored == value).map(|(_, stream)| *stream);
             let (stored, None) = (own.next()?, own.next()) else { return None };
             let is_safe = nodes.iter().zip(&last_use).all(|(node, last_use)| match node.op {
-                Op::Load(loaded) => *last_use < value || placement.is_apart(stored, loaded),
+                Op::Load(loaded) => *last_use < value || placement.sharing.are_apart(stored, loaded),
                 _ => true,
             });
             (placement.is_dense(stored) && is_safe).then_some(stored)
@@ -200,7 +188,7 @@ impl Code {
     }
 
     /// Returns a value with elements of type `ty` as an operand.
-    fn operand(&self, source: Source, ty: Type, placement: &impl Placement) -> Operand {
+    fn operand(&self, source: Source, ty: Type, placement: &Placement<'_>) -> Operand {
         let (place, single) = match source {
             Source::Tile(tile) => (Place::Tile(tile), None),
             Source::Stored(stream) => (Place::Stream(stream), None),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::code::{Code, Placement, Source};
+use crate::code::{Code, Source};
 use crate::ir::{Body, Node, Op, Type};
 
 /// A body with its iteration space: the sizes of the axes over which it runs, and the strides of each stream along
@@ -24,7 +24,7 @@ pub struct Fused {
 
 /// The pairs of streams that may share memory.
 #[derive(Clone, Debug)]
-enum Sharing {
+pub(crate) enum Sharing {
     /// Any two streams.
     Any,
     /// Only these: a stored stream and a loaded one.
@@ -32,36 +32,36 @@ enum Sharing {
 }
 
 impl Sharing {
-    fn contains(&self, stored: usize, loaded: usize) -> bool {
+    /// Returns `true` if a stored and a loaded stream share no memory.
+    pub(crate) fn are_apart(&self, stored: usize, loaded: usize) -> bool {
         match self {
-            Sharing::Any => true,
-            Sharing::Pairs(pairs) => pairs.contains(&(stored, loaded)),
+            Sharing::Any => false,
+            Sharing::Pairs(pairs) => !pairs.contains(&(stored, loaded)),
         }
     }
 }
 
-/// The placement of a body's streams.
-struct Streamed<'f> {
+/// The placement of a body's streams in memory.
+pub(crate) struct Placement<'f> {
     streams: &'f [Stream],
     is_padded: bool,
-    sharing: &'f Sharing,
+    pub(crate) sharing: &'f Sharing,
 }
 
-impl Placement for Streamed<'_> {
-    fn single(&self, stream: usize) -> Option<usize> {
+impl Placement<'_> {
+    /// Returns the offset of the element of a stream that all lanes use, or `None` if each lane has its own element.
+    pub(crate) fn single(&self, stream: usize) -> Option<usize> {
         let Stream { order, first, .. } = self.streams[stream];
         (order == Order::Splat).then_some(first)
     }
 
-    fn is_in_place(&self, stream: usize) -> bool {
+    /// Returns `true` if steps read the lanes of a stream where they are, because they are adjacent in memory.
+    pub(crate) fn is_in_place(&self, stream: usize) -> bool {
         self.streams[stream].is_in_place(self.is_padded)
     }
 
-    fn is_apart(&self, stored: usize, loaded: usize) -> bool {
-        !self.sharing.contains(stored, loaded)
-    }
-
-    fn is_dense(&self, stream: usize) -> bool {
+    /// Returns `true` if steps can write to a stream, because its lanes are adjacent in memory.
+    pub(crate) fn is_dense(&self, stream: usize) -> bool {
         !self.is_padded && self.streams[stream].order == Order::Dense
     }
 }
@@ -175,16 +175,20 @@ impl Fused {
         Fused::with_sharing(body, sizes, strides, Sharing::Any)
     }
 
-    /// Declares which streams are apart: `are_apart` returns `true` if a stored stream (its first argument) and a loaded
-    /// stream (its second one) share no memory. The body then stores more of its results without a copy.
-    pub fn with_apart(self, are_apart: impl Fn(usize, usize) -> bool) -> Self {
-        let Fused { body, sizes, streams, .. } = self;
+    /// Creates a body like [`Fused::new`], and declares which streams are apart: `are_apart` returns `true` if a stored
+    /// stream (its first argument) and a loaded stream (its second one) share no memory. Such a body stores more of its
+    /// results without a copy.
+    pub fn with_apart(
+        body: Body,
+        sizes: &[usize],
+        strides: Vec<Vec<isize>>,
+        are_apart: impl Fn(usize, usize) -> bool,
+    ) -> Self {
         let loads = || body.nodes().iter().filter_map(|node| if let Op::Load(at) = node.op { Some(at) } else { None });
         let stores = body.stores().iter().map(|(_, stream)| *stream);
         let pairs = stores.flat_map(|stored| loads().map(move |loaded| (stored, loaded)));
         let pairs = pairs.filter(|(stored, loaded)| !are_apart(*stored, *loaded)).collect();
-        let strides = streams.into_iter().map(|stream| stream.strides.to_vec()).collect();
-        Fused::with_sharing(body, &sizes, strides, Sharing::Pairs(pairs))
+        Fused::with_sharing(body, sizes, strides, Sharing::Pairs(pairs))
     }
 
     fn with_sharing(body: Body, sizes: &[usize], strides: Vec<Vec<isize>>, sharing: Sharing) -> Self {
@@ -203,7 +207,7 @@ impl Fused {
             }
         }
         let padding = Padding::find(sizes, &streams);
-        let code = Code::new(&body, &Streamed { streams: &streams, is_padded: padding.is_some(), sharing: &sharing });
+        let code = Code::new(&body, &Placement { streams: &streams, is_padded: padding.is_some(), sharing: &sharing });
         Fused { code, sizes: sizes.into(), streams, types, padding, sharing, body }
     }
 
@@ -287,7 +291,7 @@ impl Fused {
     /// Returns `true` if [`with_apart`](Fused::with_apart) declared that a stored stream shares no memory with a loaded
     /// stream.
     pub fn are_apart(&self, stored: usize, loaded: usize) -> bool {
-        !self.sharing.contains(stored, loaded)
+        self.sharing.are_apart(stored, loaded)
     }
 
     /// Returns the streams whose results are computed in a tile and then copied, because steps load memory that the

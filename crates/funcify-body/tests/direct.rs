@@ -70,8 +70,9 @@ fn results_do_not_depend_on_copies() {
             of.push(buffer);
         }
         let lanes = [1, 3, 70, 2500][random.below(4)];
-        let plain = Fused::new(body, &[lanes], vec![vec![1]; LOADS + stores]);
-        let quick = plain.clone().with_apart(|stored, loaded| of[stored] != of[loaded]);
+        let strides = vec![vec![1]; LOADS + stores];
+        let plain = Fused::new(body.clone(), &[lanes], strides.clone());
+        let quick = Fused::with_apart(body, &[lanes], strides, |stored, loaded| of[stored] != of[loaded]);
         direct += stores - quick.copied_stores().count();
         copied += quick.copied_stores().count();
         let buffer = |_| Memory::stream(&(0..lanes.div_ceil(2)).map(|_| number(&mut random, ty)).collect::<Vec<u64>>());

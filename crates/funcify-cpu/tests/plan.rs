@@ -66,7 +66,7 @@ fn streams_that_are_declared_to_be_apart_are_apart() {
         let x = body.load(0, Type::Float);
         let twice = body.push(BodyOp::Binary(Binary::Add), Type::Float, &[x, x]);
         body.store(twice, 1);
-        let fused = Fused::new(body, &[4], vec![vec![1], vec![1]]).with_apart(|_, _| declares);
+        let fused = Fused::with_apart(body, &[4], vec![vec![1], vec![1]], |_, _| declares);
         let (mut plan, [_, y, _]) = regions();
         plan.once(vec![Node::Fused(FusedNode { fused: Arc::new(fused), streams: vec![y.at(first), y.at(3)] })]);
         plan.check::<f32>().map_err(|error| error.reason)

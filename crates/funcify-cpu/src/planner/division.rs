@@ -17,15 +17,6 @@ pub enum Division {
     Always,
 }
 
-/// The operands of the first op of a body.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum OperandKind {
-    /// Long rows of an operand are repeated.
-    Repeated,
-    /// Any other operands.
-    Whole,
-}
-
 impl Division {
     /// Returns the minimum size of a parallel axis that loops lay out innermost.
     pub(super) fn min_lanes(self) -> usize {
@@ -34,13 +25,13 @@ impl Division {
 
     /// Returns the minimum number of floats that an op must compute in order to begin a fused body. Above this size, the
     /// operands of the ops do not all fit into the L1 cache, so a body that keeps values in tiles is faster than one
-    /// instruction per op. A single op on repeated rows is an exception: a body copies the rows to tiles, and an
-    /// instruction does not.
-    pub(super) fn min_floats(self, operands: OperandKind, has_several_ops: bool) -> usize {
-        match (self, operands, has_several_ops) {
-            (Division::Always, _, _) => 33,
-            (_, OperandKind::Repeated, false) => 1 << 17,
-            (_, OperandKind::Repeated, true) | (_, OperandKind::Whole, _) => 1 << 12,
+    /// instruction per op. A single op on repeated rows (`repeats_rows`) is an exception: a body copies the rows to
+    /// tiles, and an instruction does not.
+    pub(super) fn min_floats(self, repeats_rows: bool) -> usize {
+        match (self, repeats_rows) {
+            (Division::Always, _) => 33,
+            (_, false) => 1 << 12,
+            (_, true) => 1 << 17,
         }
     }
 

@@ -41,7 +41,6 @@ pub use division::Division;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use division::OperandKind;
 use emit::Emitter;
 use funcify_analysis::{Contents, Label, ParallelAxis, Ranges};
 use funcify_body::Type;

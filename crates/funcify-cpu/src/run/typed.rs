@@ -20,7 +20,7 @@ use crate::kernels::math::MathTable;
 use crate::kernels::whole::{WholeKernel, elements, elements_mut};
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op};
-use crate::views::{Range, Start, View, borrow};
+use crate::views::{Range, Start, Unwritten, View, borrow};
 use funcify_body::float::Float;
 
 /// The estimated time per lane of an op in a fused body, in nanoseconds.
@@ -169,33 +169,15 @@ impl<T: Pod> Streams for Memory<'_, '_, T> {
 
     #[inline]
     fn write_beside(&mut self, stream: usize, read: [Option<usize>; 4], run: impl FnOnce(&mut [u8], &[&[u8]; 4])) {
-        let (region, range) = self.ranges[stream];
-        let mut beside: [&[u8]; 4] = [&[]; 4];
-        if self.types[stream] == Type::Float {
-            let mut columns = None;
-            let (to, others) = borrow(self.views, region, range, &mut columns);
-            for (bytes, stream) in beside.iter_mut().zip(&read) {
-                let Some(stream) = *stream else { continue };
-                let (region, range) = self.ranges[stream];
-                *bytes = match self.types[stream] {
-                    Type::Float => cast_slice(others.read(region, range).expect(BESIDE)),
-                    _ => self.integers[region].read(range),
-                };
-            }
-            run(cast_slice_mut(to), &beside);
-        } else {
-            let mut columns = None;
-            let (to, others) = borrow(self.integers, region, range, &mut columns);
-            for (bytes, stream) in beside.iter_mut().zip(&read) {
-                let Some(stream) = *stream else { continue };
-                let (region, range) = self.ranges[stream];
-                *bytes = match self.types[stream] {
-                    Type::Float => cast_slice(self.views[region].read(range)),
-                    _ => others.read(region, range).expect(BESIDE),
-                };
+        self.with_others(stream, |to, others| {
+            let mut beside: [&[u8]; 4] = [&[]; 4];
+            for (bytes, stream) in beside.iter_mut().zip(read) {
+                if let Some(stream) = stream {
+                    *bytes = others.read(stream).expect(BESIDE);
+                }
             }
             run(to, &beside);
-        }
+        });
     }
 }
 
@@ -213,24 +195,55 @@ impl<T: MathTable> Memory<'_, '_, T> {
     /// Calls `run` with the bytes of the stream to write, and the bytes of all streams. The list of all streams has an
     /// empty slice in place of the stream to write.
     fn with_slices(&mut self, written: usize, run: impl FnOnce(&mut [u8], &[&[u8]])) {
-        let streams = || self.ranges.iter().copied().zip(self.types);
-        let (region, range) = self.ranges[written];
-        if self.types[written] == Type::Float {
+        let streams = 0..self.ranges.len();
+        self.with_others(written, |to, others| {
+            let read = |stream| others.read(stream).unwrap_or_default();
+            run(to, &streams.map(read).collect::<SmallVec<[&[u8]; 4]>>());
+        });
+    }
+}
+
+impl<'a, T: Pod> Memory<'_, 'a, T> {
+    /// Calls `run` with the bytes of the stream to write, and the other streams.
+    #[inline(always)]
+    fn with_others(&mut self, written: usize, run: impl FnOnce(&mut [u8], &Others<'_, 'a, T>)) {
+        let Memory { ref mut views, ref mut integers, ranges, types } = *self;
+        let (region, range) = ranges[written];
+        if types[written] == Type::Float {
             let mut columns = None;
-            let (to, others) = borrow(self.views, region, range, &mut columns);
-            let read = |((region, range), ty): ((usize, Range), &Type)| match ty {
-                Type::Float => others.read(region, range).map_or(&[][..], cast_slice),
-                _ => self.integers[region].read(range),
-            };
-            run(cast_slice_mut(to), &streams().map(read).collect::<SmallVec<[&[u8]; 4]>>());
+            let (to, views) = borrow(views, region, range, &mut columns);
+            run(cast_slice_mut(to), &Others { regions: OtherRegions::OfFloats(views, integers), ranges, types });
         } else {
             let mut columns = None;
-            let (to, others) = borrow(self.integers, region, range, &mut columns);
-            let read = |((region, range), ty): ((usize, Range), &Type)| match ty {
-                Type::Float => cast_slice(self.views[region].read(range)),
-                _ => others.read(region, range).unwrap_or_default(),
-            };
-            run(to, &streams().map(read).collect::<SmallVec<[&[u8]; 4]>>());
+            let (to, integers) = borrow(integers, region, range, &mut columns);
+            run(to, &Others { regions: OtherRegions::OfIntegers(views, integers), ranges, types });
+        }
+    }
+}
+
+/// The memory of a node's operands, except the stream that is being written.
+struct Others<'v, 'a, T> {
+    regions: OtherRegions<'v, 'a, T>,
+    ranges: &'v [(usize, Range)],
+    types: &'v [Type],
+}
+
+/// The elements of all regions, except those of a stream in a region of floats or of integers.
+enum OtherRegions<'v, 'a, T> {
+    OfFloats(Unwritten<'v, 'a, T>, &'v [View<'a, u8>]),
+    OfIntegers(&'v [View<'a, T>], Unwritten<'v, 'a, u8>),
+}
+
+impl<'v, T: Pod> Others<'v, '_, T> {
+    /// Returns the bytes of a stream, or `None` if it is being written.
+    #[inline(always)]
+    fn read(&self, stream: usize) -> Option<&'v [u8]> {
+        let (region, range) = self.ranges[stream];
+        match (&self.regions, self.types[stream]) {
+            (OtherRegions::OfFloats(views, _), Type::Float) => views.read(region, range).map(cast_slice),
+            (OtherRegions::OfFloats(_, integers), _) => Some(integers[region].read(range)),
+            (OtherRegions::OfIntegers(views, _), Type::Float) => Some(cast_slice(views[region].read(range))),
+            (OtherRegions::OfIntegers(_, integers), _) => integers.read(region, range),
         }
     }
 }

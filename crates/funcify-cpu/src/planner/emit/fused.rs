@@ -33,8 +33,8 @@ impl Emitter {
         let lowest =
             |at: usize| -> isize { inner.iter().map(|axis| axis.strides[at].min(0) * (axis.size as isize - 1)).sum() };
         let first = (0..views.len()).map(lowest).collect();
-        let fused = Fused::new(body, &sizes, strides);
-        let fused = Arc::new(fused.with_apart(|stored, loaded| !views[stored].may_overlap(views[loaded])));
+        let are_apart = |stored: usize, loaded: usize| !views[stored].may_overlap(views[loaded]);
+        let fused = Arc::new(Fused::with_apart(body, &sizes, strides, are_apart));
         self.copying.extend(fused.copied_stores().map(|stored| views[stored].memory()));
         let make = |streams: &[Operand]| Node::Fused(FusedNode { fused: fused.clone(), streams: streams.to_vec() });
         let (row, across) = (vec![0; views.len()], vec![Across::Lanes; views.len()]);

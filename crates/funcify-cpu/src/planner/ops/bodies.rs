@@ -82,25 +82,24 @@ impl Scope<'_, '_> {
         let may_be_deferred = matches!(node.op, GraphOp::Binary(ops::Binary::Mul))
             && self.is_used_once(value)
             && !node.inputs.iter().any(is_product);
+        let least = || self.planner.division.min_floats(self.is_alone_on_repeated_rows(node, value));
         Ok(values().all(is_number)
             && values().all(|value| self.planner.label(self.graph, value) != Label::Share)
             && !node.inputs.iter().any(is_deferred)
-            && (continues || !may_be_deferred && self.lanes_of_body(node, value)? >= self.min_floats(node, value)))
+            && (continues || !may_be_deferred && self.lanes_of_body(node, value)? >= least()))
     }
 
-    /// Returns the minimum number of floats that an op must compute in order to begin a body.
-    fn min_floats(&self, node: &Node, value: ValueId) -> usize {
-        /// The minimum number of lanes for which a row fills a vector.
-        const FULL_ROW: usize = 16;
-        let views = node.inputs.iter().flat_map(|input| &self.values[input.index()]).flat_map(Value::views);
-        // An instruction reads repeated rows where they are, but is slow if the rows are short.
-        let is_repeated = |view: &View| {
+    /// Returns `true` if an op would be alone in a body, and reads long rows that are repeated along an axis.
+    fn is_alone_on_repeated_rows(&self, node: &Node, value: ValueId) -> bool {
+        /// The minimum number of elements in a long row. An instruction is slow if the rows are shorter.
+        const LONG_ROW: usize = 16;
+        let mut views = node.inputs.iter().flat_map(|input| &self.values[input.index()]).flat_map(Value::views);
+        let repeats_rows = |view: &View| {
             let own = view.strides.iter().zip(&view.shape).filter(|(_, size)| **size > 1);
             let repeated = own.clone().filter(|(stride, _)| **stride == 0).count();
-            repeated > 0 && repeated < own.count() && view.shape.last().is_some_and(|size| *size >= FULL_ROW)
+            repeated > 0 && repeated < own.count() && view.shape.last().is_some_and(|size| *size >= LONG_ROW)
         };
-        let kind = if views.into_iter().any(is_repeated) { OperandKind::Repeated } else { OperandKind::Whole };
-        self.planner.division.min_floats(kind, self.readers.are_elementwise(value))
+        !self.readers.are_elementwise(value) && views.any(repeats_rows)
     }
 
     /// Returns the number of lanes of a body that computes a value. A body that reads tensors of which a part sees only

@@ -134,7 +134,7 @@ impl Scope<'_, '_> {
         let is_number = self.planner.is_number(ty);
         let least = match self.planner.is_typed && self.planner.representation(self.graph, value) != Type::Float {
             true => self.planner.division.min_in_place().0,
-            false => self.planner.division.min_floats(OperandKind::Whole, false),
+            false => self.planner.division.min_floats(false),
         };
         let is_placed = self.places[value.index()].is_some() || self.joins.whole(value).is_some();
         let is_large = self.shape_of(value)?.iter().product::<usize>() >= least;

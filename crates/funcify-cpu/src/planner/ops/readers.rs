@@ -15,6 +15,7 @@ struct Kinds {
 }
 
 impl Readers {
+    /// Finds the readers of all values of a graph.
     pub(super) fn of(graph: &Graph) -> Self {
         let mut all = vec![Kinds::default(); graph.values().count()];
         for node in graph.nodes() {

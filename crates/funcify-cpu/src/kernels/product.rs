@@ -184,11 +184,11 @@ impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
         let Tile { target, factors, init, place: TilePlace { first_row, first_column } } = self;
         let width = 2 * T::lanes::<S>();
         let columns = if WHOLE { width } else { target.lanes - first_column };
-        let mut sums = [[T::splat(simd, T::ZERO); 2]; ROWS];
+        let mut start = [[T::splat(simd, T::ZERO); 2]; ROWS];
         if let Some(init) = init {
-            for (row, sums) in sums.iter_mut().enumerate() {
+            for (row, start) in start.iter_mut().enumerate() {
                 let at = (first_row + row, first_column);
-                *sums = match init {
+                *start = match init {
                     Source::Lanes { data, stride } => {
                         load_columns::<T, S, WHOLE>(simd, &data[at.0 * stride + at.1..][..columns])
                     }
@@ -197,6 +197,9 @@ impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
                 };
             }
         }
+        // The sums have an array of their own, which the inner loop alone uses: the compiler keeps an array in memory,
+        // and stores each sum after each step, if any loop over it is not unrolled.
+        let mut sums = start;
         for factor in factors {
             let k = factor.k;
             let rows: [&[T]; ROWS] = std::array::from_fn(|row| &factor.left[(first_row + row) * factor.stride..][..k]);
@@ -210,7 +213,8 @@ impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
                 }
             }
         }
-        for (row, sums) in sums.into_iter().enumerate() {
+        let done = sums;
+        for (row, sums) in done.into_iter().enumerate() {
             let to = &mut target.row(first_row + row)[first_column..][..columns];
             match T::as_vectors_mut::<S>(to).0 {
                 [a, b] if WHOLE => [*a, *b] = sums,

@@ -43,6 +43,16 @@ fn has_rows(place: &View, innermost: Option<usize>) -> bool {
     place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
 }
 
+/// Returns the number of steps that must run so that each buffer has as many rows as the loop returns (scan-c7).
+pub(super) fn steps_of_returned_rows(scan: &Scan) -> usize {
+    let steps = |buffer: &Buffer| match (buffer.returned, buffer.start) {
+        (Returned::All, _) | (_, Start::Full) => 0,
+        (Returned::Last(last), Start::Empty) => last,
+        (Returned::Last(last), Start::Given(given)) => last.saturating_sub(given),
+    };
+    scan.buffers.iter().map(steps).max().unwrap_or(0)
+}
+
 impl Planner {
     /// Reserves memory for the rows of a buffer, and copies the initial rows to it.
     pub(super) fn rows(
@@ -66,10 +76,6 @@ impl Planner {
         };
         let is_trace = matches!((buffer.returned, &used), (Returned::All, Use::Result(_)));
         let at_hand = count.max(last);
-        // It is an error if the loop ends before it has written the requested number of rows.
-        if buffer.start != Start::Full && scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
-            return Err(Declined::new("scan", "the last rows of a loop that ends early"));
-        }
         if buffer.start != Start::Full && !is_trace && at_hand <= MAX_ROWS_AT_HAND {
             if at_hand == 0 && matches!(used, Use::Steps) {
                 return Ok(BufferRows::None);

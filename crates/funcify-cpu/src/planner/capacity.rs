@@ -21,6 +21,7 @@ use funcify_core::types::{Dim, Symbol, TensorType};
 use funcify_core::vmap::{Batched, inline as inline_batched};
 use funcify_core::{Value, bind_size, cond, full, select, size};
 
+use super::buffers::steps_of_returned_rows;
 use super::conditions::{Conditions, Ranges};
 use super::*;
 
@@ -66,10 +67,12 @@ pub(super) fn symbols_of_ends(graph: &Graph) -> Vec<Symbol> {
     graph.nodes().iter().filter_map(symbol).collect()
 }
 
-/// Returns `true` if the graph or a nested body contains a while loop without a bound, or binds a size.
+/// Returns `true` if the graph or a nested body contains a while loop without a bound, binds a size, or contains a loop
+/// with early exit that may end before it has written the rows that it returns.
 pub(super) fn has_unbounded(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         matches!(&node.op, GraphOp::BindSize(_))
+            || matches!(&node.op, GraphOp::Scan(scan) if scan.until.is_some() && steps_of_returned_rows(scan) > 1)
             || matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
             || node.op.bodies().into_iter().any(|body| has_unbounded(body))
     })
@@ -370,6 +373,10 @@ fn input_of(graph: &Graph, index: usize, input: &Input) -> Value {
 /// numbers are padded: the others are the same in all lanes.
 fn is_largest_of_lanes(graph: &Graph, number: ValueId) -> bool {
     let Some(Node { op: GraphOp::Select(_), inputs, .. }) = graph.node_of(number) else { return false };
+    // A loop around the body selects 0 if no lane runs the step.
+    if matches!(graph.node_of(inputs[2]), Some(Node { op: GraphOp::Constant(_), .. })) {
+        return is_largest_of_lanes(graph, inputs[1]);
+    }
     let Some(Node { op: GraphOp::Reduce(reduce), inputs, .. }) = graph.node_of(inputs[2]) else { return false };
     reduce.kind == ReduceKind::Max && matches!(graph.node_of(inputs[0]), Some(Node { op: GraphOp::Concat(_), .. }))
 }

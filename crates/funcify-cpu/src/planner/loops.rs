@@ -10,7 +10,7 @@ use funcify_analysis::Occupants;
 use funcify_core::graph::Node;
 use funcify_core::ops::scan::{Buffer, Scan, Start};
 
-use super::buffers::{BufferRows, Use};
+use super::buffers::{BufferRows, Use, steps_of_returned_rows};
 use super::*;
 
 /// The memory that holds a carry between steps.
@@ -177,12 +177,29 @@ impl Planner {
             let holds = self.emitter.condition(&ending.goes_on);
             self.emitter.blocks.close_while((Vec::new(), holds), Some(planned.steps));
         }
+        self.reject_missing_rows(planned.scan, &ending.count)?;
         self.emitter.fired.note(Transformation::EndsEarly);
         // A loop in a body is padded if its symbol has a size: the size is then the number of rows.
         let until = planned.scan.until.clone();
         let until = until.filter(|until| self.outer_ends.contains(until) || self.sizes.get(until).is_none());
         self.counts.extend(until.map(|until| (until, ending.count.clone())));
         Ok(ending.count)
+    }
+
+    /// Emits code that marks the call as rejected if a loop with early exit ended before it wrote the rows that it returns.
+    /// `ran` is the element that counts its steps. A loop runs at least one step.
+    fn reject_missing_rows(&mut self, scan: &Scan, ran: &View) -> Result<()> {
+        let needed = steps_of_returned_rows(scan);
+        if needed <= 1 {
+            return Ok(());
+        }
+        if !self.ranges.are_checked() {
+            return Err(Declined::new("scan", "the last rows of a loop that ends early"));
+        }
+        let needed = self.emitter.number(needed as f64)?;
+        let is_missing = self.emitter.reserve(&[], ran.level);
+        self.emitter.map(Op::Binary(Binary::Less), &is_missing, &[ran, &needed])?;
+        self.record_refusal(&is_missing)
     }
 
     /// Returns the results of a loop, with `None` for each unused result. `ran` is the element that counts the steps of a

@@ -136,6 +136,15 @@ fn check(graph: &Graph, calls: &[Vec<HostTensor>]) {
     assert!(failures.is_empty(), "{} failures\n\n{}\n\n{graph}", failures.len(), failures.join("\n\n"));
 }
 
+/// Calls [`check`], and asserts that all loops of the program are compiled.
+#[track_caller]
+fn check_compiled(graph: &Graph, calls: &[Vec<HostTensor>]) {
+    check(graph, calls);
+    let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
+    let report = Function::compile_with(graph, &Cpu::default(), options).unwrap().report();
+    assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
+}
+
 #[track_caller]
 fn built(graph: funcify::Result<Graph>) -> Graph {
     graph.unwrap_or_else(|error| panic!("{error}"))

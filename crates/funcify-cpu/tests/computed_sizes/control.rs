@@ -332,7 +332,7 @@ fn a_while_loop_that_reads_a_tensor_of_a_computed_size() {
     let graph = built(Graph::build("reads", |g| {
         let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
         let xs = iota(bind_size(n), DType::F32);
-        let counted = while_loop((n * 0, x), |(k, _)| k.lt(3), |(k, x)| (k + 1, (xs * x).sum(0) * 0.1 + x));
+        let counted = while_loop((n.zeros_like(), x), |(k, _)| k.lt(3), |(k, x)| (k + 1, (xs * x).sum(0) * 0.1 + x));
         counted.1 + while_loop(x, |x| x.lt(4.0), |x| x + 1.0 + (xs * x).square().max(0).maximum(0.0))
     }));
     check_compiled(&graph, &[3i64, 1, 9, 3, 0, -1].map(|n| vec![HostTensor::scalar(n), one(0.5)]));
@@ -368,4 +368,25 @@ fn sizes_of_constants_in_a_step() {
     check_compiled(&graph, &[vec![numbers(&[4])], vec![numbers(&[1])]]);
     let gradient = built(graph.vjp("xs", GradOptions::new()));
     check_compiled(&gradient, &[vec![numbers(&[4]), numbers(&[4])]]);
+}
+
+/// A fault to look for: a padded body inside of a loop that some lanes may not run. Its number is then 0 if no lane runs the
+/// step.
+#[test]
+fn sizes_of_outer_numbers_in_steps_of_computed_sizes() {
+    let graph = built(Graph::build("nested", |g| {
+        let (x, counts, n) = (g.input("x", "f32[]"), g.input("counts", "i64[B]"), g.input("n", "i64[]"));
+        map(counts, |count| {
+            let (last, rows) = scan_with(sized(count), x, (), |x, ()| {
+                let (inner, rows) = scan_with(sized(n), x, (), |x, ()| ((x + 0.25).sin(), x));
+                (inner * 0.5, rows.sum(0))
+            });
+            last + rows.sum(0)
+        })
+    }));
+    let of = |counts: &[i64], n: i64| vec![one(0.5), ints(counts), HostTensor::scalar(n)];
+    let calls = [of(&[3, 0, 5], 2), of(&[0, 1], 7), of(&[2], 0), of(&[0, 66], 1), of(&[1, 0], -1), of(&[0], -1)];
+    check_compiled(&graph, &calls);
+    let gradient = built(graph.vjp("x", GradOptions::new()));
+    check_compiled(&gradient, &[[of(&[3, 0, 5], 2), vec![numbers(&[3])]].concat()]);
 }

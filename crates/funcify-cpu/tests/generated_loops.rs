@@ -1,5 +1,8 @@
 //! Counts the loops of random programs, and of their gradients, that the planner does not compile, and the programs in
 //! which the reference evaluator computes an op. `-- --nocapture` prints the reasons.
+//!
+//! All loops of these seeds are compiled. Of other seeds, about one loop in 1000 is not: loops that end early and return
+//! more rows than were given, inside of another loop; loops whose sizes must be 0; and lookups that batching cannot pad.
 
 use std::collections::BTreeMap;
 
@@ -47,18 +50,20 @@ impl Count {
         }
     }
 
-    /// Asserts that at least 99 % of the loops are compiled, and that almost no op is evaluated.
+    /// Asserts that all loops are compiled, and that only sums and products of half precision are evaluated, in at most
+    /// 1 % of the programs: `scatter` rounds each of their terms.
     fn check(&self) {
         println!("{} programs, {} loops; {:#?}", self.programs, self.loops, (&self.declined, &self.evaluated));
         let count = |seeds: &BTreeMap<String, Vec<u64>>| seeds.values().map(Vec::len).sum::<usize>();
         assert!(self.programs as u64 > PROGRAMS && self.loops as u64 > PROGRAMS, "{} loops", self.loops);
-        assert!(count(&self.declined) * 100 <= self.loops, "of {} loops: {:#?}", self.loops, self.declined);
+        assert!(self.declined.is_empty(), "of {} loops: {:#?}", self.loops, self.declined);
+        assert!(self.evaluated.keys().all(|ops| ops == r#"{"scatter"}"#), "{:#?}", self.evaluated);
         assert!(count(&self.evaluated) * 100 <= self.programs, "of {} programs: {:#?}", self.programs, self.evaluated);
     }
 }
 
 #[test]
-fn almost_every_loop_of_random_programs_is_compiled() {
+fn every_loop_of_random_programs_is_compiled() {
     let mut count = Count::default();
     for seed in 4_000_000..4_000_000 + PROGRAMS {
         let Ok(sample) = Sample::new(&mut Choices::seeded(seed)) else { continue };
@@ -69,7 +74,7 @@ fn almost_every_loop_of_random_programs_is_compiled() {
 }
 
 #[test]
-fn almost_every_loop_of_templates_is_compiled() {
+fn every_loop_of_templates_is_compiled() {
     let mut count = Count::default();
     for seed in 0..PROGRAMS {
         let family = seed as usize % families().count();

@@ -21,6 +21,7 @@ use funcify_core::types::{Dim, Symbol, TensorType};
 use funcify_core::vmap::{Batched, inline as inline_batched};
 use funcify_core::{Value, bind_size, cond, full, select, size};
 
+use super::buffers::steps_of_returned_rows;
 use super::conditions::{Conditions, Ranges};
 use super::*;
 
@@ -66,10 +67,12 @@ pub(super) fn symbols_of_ends(graph: &Graph) -> Vec<Symbol> {
     graph.nodes().iter().filter_map(symbol).collect()
 }
 
-/// Returns `true` if the graph or a nested body contains a while loop without a bound, or binds a size.
+/// Returns `true` if the graph or a nested body contains a while loop without a bound, binds a size, or contains a loop
+/// with early exit that may end before it has written the rows that it returns.
 pub(super) fn has_unbounded(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         matches!(&node.op, GraphOp::BindSize(_))
+            || matches!(&node.op, GraphOp::Scan(scan) if scan.until.is_some() && steps_of_returned_rows(scan) > 1)
             || matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
             || node.op.bodies().into_iter().any(|body| has_unbounded(body))
     })
@@ -132,12 +135,19 @@ impl Padding<'_> {
 
     /// Copies a body so that it binds -1 instead of a number outside of the range of its size. Binding -1 rejects the call.
     /// The batching rules use the largest number to prove that all lanes have the rows that ops read.
+    ///
+    /// The copy has an additional input, the lane 0. All sizes that the body binds depend on it, so that batching pads
+    /// them even if a size depends on constants only.
     fn guarded(&mut self, body: &Graph) -> Option<Graph> {
         let ranges = self.ranges.clone();
+        let ending = body.nodes().iter().map(|node| self.ending_by_lane(node)).collect::<Option<Vec<_>>>()?;
         self.rebuild(body, || {
-            let guarded = Replay::new(body, inputs_of(body)).walk_live(|_, node, mut operands| {
+            let inputs = inputs_of(body);
+            let lane = tracer::input("lane", TensorType::scalar(DType::I64), false, Site::Unknown);
+            let guarded = Replay::new(body, inputs).walk_live(|index, node, mut operands| {
                 if let Some((low, high)) = node.op.bound_to_number().and_then(|symbol| ranges.get(symbol)) {
-                    let (number, low, high) = (operands[0].cast(DType::I64), *low as i64, *high as i64);
+                    let number = operands[0].cast(DType::I64) + lane;
+                    let (low, high) = (*low as i64, *high as i64);
                     operands[0] = match low {
                         0 => select(number.gt(high), -1, number).minimum(high),
                         _ => {
@@ -146,10 +156,27 @@ impl Padding<'_> {
                         }
                     };
                 }
-                emit(node.op.clone(), &operands)
+                operands.extend(ending[index].as_ref().map(|_| lane));
+                let op = ending[index].clone().map_or_else(|| node.op.clone(), GraphOp::from);
+                emit(op, &operands)
             })?;
             Ok(guarded.outputs()?)
         })
+    }
+
+    /// Returns a loop that ends early with an additional invariant, the lane 0, on which its end depends. Returns
+    /// `Some(None)` for any other op.
+    fn ending_by_lane(&mut self, node: &Node) -> Option<Option<Scan>> {
+        let GraphOp::Scan(scan) = &node.op else { return Some(None) };
+        let Some(until) = scan.results().until else { return Some(None) };
+        let body = self.rebuild(&scan.body, || {
+            let inputs = inputs_of(&scan.body);
+            let lane = tracer::input("lane", TensorType::scalar(DType::I64), false, Site::Unknown);
+            let mut outputs = inline(&scan.body, &inputs)?;
+            outputs[until] = outputs[until] | lane.ne(0);
+            Ok(outputs)
+        })?;
+        Some(Some(Scan { body: Arc::new(body), invariants: scan.invariants + 1, ..scan.clone() }))
     }
 
     /// Builds a graph with the outputs of `graph`. Its new symbols occur neither in the whole graph nor in another
@@ -165,32 +192,15 @@ impl Padding<'_> {
         Some(built)
     }
 
-    /// Batches a body over a single lane: the inputs from which the body computes sizes have the lane. Returns `None` if an
-    /// op has no batching rule for sizes that differ between lanes, or if a loop that ends early is not padded.
+    /// Batches a guarded body over a single lane. Returns `None` if an op has no batching rule for sizes that differ between
+    /// lanes, or if a loop that ends early is not padded.
     fn batched(&mut self, body: &Graph) -> Option<Graph> {
-        let mut needed = vec![false; body.values().count()];
-        for node in body.nodes().iter().filter(|node| node.op.binds().next().is_some()) {
-            // In a loop that ends early, all operands may determine the number of steps.
-            let ends_early = matches!(&node.op, GraphOp::Scan(scan) if scan.until.is_some());
-            let inputs = if ends_early { &node.inputs[..] } else { node.inputs.get(..1)? };
-            inputs.iter().for_each(|input| needed[input.index()] = true);
-        }
-        for node in body.nodes().iter().rev() {
-            if node.outputs.iter().any(|output| needed[output.index()]) {
-                node.inputs.iter().for_each(|input| needed[input.index()] = true);
-            }
-        }
-        let lane = Dim::from(1);
+        let (own, lanes) = (body.inputs().len() - 1, Dim::from(1));
         let built = self.rebuild(body, || {
-            let inputs: Vec<Batched> = inputs_of(body)
-                .into_iter()
-                .zip(body.inputs())
-                .map(|(value, input)| match needed[input.value.index()] {
-                    true => Batched::mapped(value.unsqueeze(0)),
-                    false => Batched::unmapped(value),
-                })
-                .collect();
-            let outputs = inline_batched(body, &lane, &inputs)?;
+            let inputs = body.inputs()[..own].iter().enumerate().map(|(index, input)| input_of(body, index, input));
+            let lane = Batched::mapped(full([lanes.clone()], DType::I64, 0.0));
+            let inputs: Vec<Batched> = inputs.map(Batched::unmapped).chain([lane]).collect();
+            let outputs = inline_batched(body, &lanes, &inputs)?;
             let single = |output: Batched| if output.mapped { output.value.squeeze(0) } else { output.value };
             Ok(outputs.into_iter().map(single).collect())
         })?;
@@ -351,16 +361,22 @@ fn count_bound(graph: &Graph) -> usize {
 
 /// Declares the inputs of a graph in the open graph, with unique names.
 fn inputs_of(graph: &Graph) -> Vec<Value> {
-    let input = |(index, input): (usize, &Input)| {
-        tracer::input(&format!("x{index}"), graph.ty(input.value).clone(), false, Site::Unknown)
-    };
-    graph.inputs().iter().enumerate().map(input).collect()
+    graph.inputs().iter().enumerate().map(|(index, input)| input_of(graph, index, input)).collect()
+}
+
+/// Declares an input of a graph in the open graph.
+fn input_of(graph: &Graph, index: usize, input: &Input) -> Value {
+    tracer::input(&format!("x{index}"), graph.ty(input.value).clone(), false, Site::Unknown)
 }
 
 /// Returns `true` if a number is the largest size of all lanes, as the batching rules compute it. Only the sizes of such
 /// numbers are padded: the others are the same in all lanes.
 fn is_largest_of_lanes(graph: &Graph, number: ValueId) -> bool {
     let Some(Node { op: GraphOp::Select(_), inputs, .. }) = graph.node_of(number) else { return false };
+    // A loop around the body selects 0 if no lane runs the step.
+    if matches!(graph.node_of(inputs[2]), Some(Node { op: GraphOp::Constant(_), .. })) {
+        return is_largest_of_lanes(graph, inputs[1]);
+    }
     let Some(Node { op: GraphOp::Reduce(reduce), inputs, .. }) = graph.node_of(inputs[2]) else { return false };
     reduce.kind == ReduceKind::Max && matches!(graph.node_of(inputs[0]), Some(Node { op: GraphOp::Concat(_), .. }))
 }

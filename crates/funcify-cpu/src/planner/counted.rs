@@ -9,11 +9,11 @@ use funcify_analysis::{Possible, Ranges};
 use funcify_core::graph::{GraphCopy, Node, ValueId, ValueMap};
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Binary, Compare, Constant, Op, While};
-use funcify_core::types::{Sizes, TensorType};
+use funcify_core::types::{Dim, Sizes, TensorType};
 use funcify_core::{DType, Graph, HostTensor};
 
-/// Converts each scan that an operand gives its number of steps, if the number is known to be 0 or more, and the scan
-/// only has carries and invariants. Returns `None` if there is no such scan.
+/// Converts each scan that an operand gives its number of steps, if the number is known to be 0 or more, nothing else
+/// has this size, and the scan only has carries and invariants. Returns `None` if there is no such scan.
 pub(super) fn with_while_loops(graph: &Graph, sizes: &Sizes) -> Option<Graph> {
     if !has_counted(graph) {
         return None;
@@ -35,11 +35,25 @@ fn is_counted(scan: &Scan) -> bool {
     scan.steps_operand && scan.until.is_none() && scan.sequences.is_empty() && scan.buffers.is_empty()
 }
 
+/// Returns `true` if the size that `scan`, the op of `node`, binds to its number of steps also occurs elsewhere: in a type,
+/// in another op, or in a body.
+fn is_size_elsewhere(graph: &Graph, node: &Node, scan: &Scan) -> bool {
+    let Some(steps) = scan.steps.as_symbol() else { return true };
+    let (dims, mut all) = (node.op.own_dims(), 0);
+    let own = dims.iter().flat_map(Dim::symbols).chain(node.op.binds()).filter(|symbol| *symbol == steps).count();
+    graph.visit_symbols(&mut |symbol| all += usize::from(symbol == steps));
+    all > own
+}
+
 fn converted(graph: &Graph, ranges: &Ranges) -> Option<Graph> {
     let mut copy = GraphCopy::with_inputs_of(graph);
     for node in graph.nodes() {
         match &node.op {
-            Op::Scan(scan) if is_counted(scan) && is_at_least_zero(graph, node.inputs[0], ranges) => {
+            Op::Scan(scan)
+                if is_counted(scan)
+                    && !is_size_elsewhere(graph, node, scan)
+                    && is_at_least_zero(graph, node.inputs[0], ranges) =>
+            {
                 let body = converted(&scan.body, ranges)?;
                 push_while(&mut copy, graph, node, &body)?;
             }

@@ -8,40 +8,10 @@ use std::ops::Range;
 
 use funcify_analysis::Occupants;
 use funcify_core::graph::Node;
-use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
+use funcify_core::ops::scan::{Buffer, Scan, Start};
 
+use super::buffers::{BufferRows, Use, steps_of_returned_rows};
 use super::*;
-
-/// The maximum number of recent rows that the plan keeps for a buffer that it does not store as a whole.
-const MAX_ROWS_AT_HAND: usize = 64;
-
-/// The readers of a buffer's rows.
-enum Use {
-    /// Code after the loop reads the rows. If a view is given, the loop writes the rows to this view if possible.
-    Result(Option<View>),
-    /// Only the steps of the loop read the rows.
-    Steps,
-}
-
-/// The stored rows of a buffer.
-enum BufferRows {
-    /// No rows, because nothing reads them.
-    None,
-    /// All rows. The loop returns the rows in the range `returned`.
-    Trace { all: View, returned: Range<usize> },
-    /// Only the most recent rows, oldest first. The loop returns the last `returned` of them.
-    AtHand { rows: View, returned: usize },
-}
-
-impl BufferRows {
-    /// Returns the view of all rows, or an error if the buffer does not store all its rows.
-    fn trace(&self) -> Result<&View> {
-        match self {
-            BufferRows::Trace { all, .. } => Ok(all),
-            BufferRows::None | BufferRows::AtHand { .. } => Err(Declined::new("scan", "a carry without a trace")),
-        }
-    }
-}
 
 /// The memory that holds a carry between steps.
 enum Carry {
@@ -100,12 +70,6 @@ fn registers_of_step<'c>(register: &'c View, twin: Option<&'c View>, steps: Step
     }
 }
 
-/// Returns `true` if a trace can be stored in the layout of `place`: if each row is contiguous, or if the axis
-/// `innermost` is innermost in memory.
-fn has_rows(place: &View, innermost: Option<usize>) -> bool {
-    place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
-}
-
 impl Planner {
     /// Plans a scan. `used` marks the results that other nodes or the graph's outputs use, `places` holds the assigned
     /// destination of each result, if any, and `shares` marks the results for which each part computes a partial sum.
@@ -150,12 +114,11 @@ impl Planner {
             carries.push(self.carry(scan, index, &operands[operand][0], &buffers, is_share)?);
         }
         let planned = Loop { scan, operands, invariants, buffers, carries, steps };
-        if scan.until.is_some() {
-            self.steps_until(&planned)?;
-        } else {
-            self.all_steps(&planned)?;
-        }
-        self.results(planned, used)
+        let ran = match scan.until {
+            Some(_) => Some(self.steps_until(&planned)?),
+            None => self.all_steps(&planned).map(|()| None)?,
+        };
+        self.results(planned, used, ran)
     }
 
     /// Emits the loops over all steps.
@@ -201,8 +164,9 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits a loop with early exit. The loop ends after the maximum number of steps at the latest.
-    fn steps_until(&mut self, planned: &Loop<'_>) -> Result<()> {
+    /// Emits a loop with early exit, and returns the element that counts its steps. The loop ends after the maximum
+    /// number of steps at the latest.
+    fn steps_until(&mut self, planned: &Loop<'_>) -> Result<View> {
         let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], self.emitter.blocks.depth()));
         self.emitter.fill(&goes_on, 1.0)?;
         self.emitter.fill(&count, 0.0)?;
@@ -213,16 +177,34 @@ impl Planner {
             let holds = self.emitter.condition(&ending.goes_on);
             self.emitter.blocks.close_while((Vec::new(), holds), Some(planned.steps));
         }
+        self.reject_missing_rows(planned.scan, &ending.count)?;
         self.emitter.fired.note(Transformation::EndsEarly);
         // A loop in a body is padded if its symbol has a size: the size is then the number of rows.
         let until = planned.scan.until.clone();
         let until = until.filter(|until| self.outer_ends.contains(until) || self.sizes.get(until).is_none());
-        self.counts.extend(until.map(|until| (until, ending.count)));
-        Ok(())
+        self.counts.extend(until.map(|until| (until, ending.count.clone())));
+        Ok(ending.count)
     }
 
-    /// Returns the results of a loop, with `None` for each unused result.
-    fn results(&mut self, planned: Loop<'_>, used: &[bool]) -> Result<Vec<Option<View>>> {
+    /// Emits code that marks the call as rejected if a loop with early exit ended before it wrote the rows that it returns.
+    /// `ran` is the element that counts its steps. A loop runs at least one step.
+    fn reject_missing_rows(&mut self, scan: &Scan, ran: &View) -> Result<()> {
+        let needed = steps_of_returned_rows(scan);
+        if needed <= 1 {
+            return Ok(());
+        }
+        if !self.ranges.are_checked() {
+            return Err(Declined::new("scan", "the last rows of a loop that ends early"));
+        }
+        let needed = self.emitter.number(needed as f64)?;
+        let is_missing = self.emitter.reserve(&[], ran.level);
+        self.emitter.map(Op::Binary(Binary::Less), &is_missing, &[ran, &needed])?;
+        self.record_refusal(&is_missing)
+    }
+
+    /// Returns the results of a loop, with `None` for each unused result. `ran` is the element that counts the steps of a
+    /// loop with early exit.
+    fn results(&mut self, planned: Loop<'_>, used: &[bool], ran: Option<View>) -> Result<Vec<Option<View>>> {
         let Loop { scan, buffers, carries, steps, .. } = planned;
         let mut results = Vec::with_capacity(used.len());
         for (index, carry) in carries.into_iter().enumerate() {
@@ -237,8 +219,11 @@ impl Planner {
         }
         let mut all = Vec::with_capacity(used.len());
         for (index, rows) in buffers.into_iter().enumerate() {
-            let view = self.returned_rows(scan, rows)?;
-            all.push(view.filter(|_| used[index]));
+            all.push(match (used[index], &ran) {
+                (false, _) => None,
+                (true, None) => self.returned_rows(scan, rows)?,
+                (true, Some(ran)) => self.returned_rows_until(scan, index, rows, (steps, ran))?,
+            });
         }
         all.extend(results);
         Ok(all)
@@ -291,84 +276,6 @@ impl Planner {
         let (register, twin) = (reserve(), self.swapped.contains(&(scan.body.id(), index)).then(reserve));
         self.emitter.copy(&register, initial)?;
         Ok(Carry::Register { register, twin })
-    }
-
-    /// Reserves memory for the rows of a buffer, and copies the initial rows to it.
-    fn rows(
-        &mut self,
-        scan: &Scan,
-        index: usize,
-        buffer: &Buffer,
-        given: Option<&View>,
-        steps: usize,
-        used: Use,
-    ) -> Result<BufferRows> {
-        let level = self.emitter.blocks.depth();
-        let row = self.row_shape(scan, index)?;
-        let value = scan.body.outputs()[scan.results().buffers[index].start].value;
-        let innermost = self.innermost(&scan.body, value).map(|axis| axis + 1);
-        let ty = self.representation(&scan.body, value);
-        let count = given.map_or(0, |given| given.shape[0]);
-        let last = match (buffer.returned, &used) {
-            (Returned::Last(last), Use::Result(_)) => last,
-            _ => 0,
-        };
-        let is_trace = matches!((buffer.returned, &used), (Returned::All, Use::Result(_)));
-        let at_hand = count.max(last);
-        let is_long = at_hand > MAX_ROWS_AT_HAND && scan.until.is_none();
-        if buffer.start != Start::Full && !is_trace && !is_long {
-            // It is an error if the loop ends before it has written the requested number of rows.
-            if scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
-                return Err(Declined::new("scan", "the last rows of a loop that ends early"));
-            }
-            if at_hand == 0 && matches!(used, Use::Steps) {
-                return Ok(BufferRows::None);
-            }
-            if at_hand > MAX_ROWS_AT_HAND {
-                return Err(Declined::new("scan", format!("a buffer that keeps {at_hand} rows at hand")));
-            }
-            let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost, ty);
-            if let Some(given) = given {
-                for index in 0..count {
-                    // A reverse loop visits the initial rows in reverse order.
-                    let from = if scan.reverse { count - 1 - index } else { index };
-                    self.emitter.copy(&rows.at(0, at_hand - count + index), &given.at(0, from))?;
-                }
-            }
-            self.emitter.fired.note(Transformation::RowsAtHand);
-            return Ok(BufferRows::AtHand { rows, returned: last });
-        }
-        let all = if buffer.start == Start::Full { count } else { steps + count };
-        let shape = [&[all], row.as_slice()].concat();
-        let returned = match &scan.until {
-            None => scan.returned_rows(buffer, all, 0),
-            Some(_) if buffer.start == Start::Full => scan.returned_rows(buffer, all, 0),
-            Some(_) => 0..all,
-        };
-        let trace = match used {
-            Use::Result(Some(place))
-                if returned == (0..all)
-                    && place.level == level
-                    && has_rows(&place, innermost)
-                    && self.emitter.ty(&place) == ty =>
-            {
-                place
-            }
-            _ => self.emitter.reserve_as(&shape, level, innermost, ty),
-        };
-        if let Some(given) = given {
-            let first = if buffer.start == Start::Full { 0 } else { scan.first_given_row(steps) };
-            self.emitter.copy(&trace.part(0, first, count, 1), given)?;
-        }
-        Ok(BufferRows::Trace { all: trace, returned })
-    }
-
-    fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>> {
-        let row = scan.body.outputs()[scan.results().buffers[buffer].start].value;
-        if !self.supports(&scan.body, row) {
-            return Err(Declined::new("scan", format!("a buffer of {}", scan.body.ty(row).dtype)));
-        }
-        self.shape(&scan.body, row)
     }
 
     /// Emits a loop over the first `count` steps of the range `steps`.
@@ -544,25 +451,6 @@ impl Planner {
             self.emitter.copy(to, from)?;
         }
         Ok(())
-    }
-
-    /// Returns a view of the rows that the loop returns for a buffer, or `None` if nothing reads the buffer.
-    fn returned_rows(&mut self, scan: &Scan, rows: BufferRows) -> Result<Option<View>> {
-        Ok(match rows {
-            BufferRows::None => None,
-            BufferRows::Trace { all, returned } => Some(all.part(0, returned.start, returned.len(), 1)),
-            BufferRows::AtHand { rows, returned } => {
-                let last = rows.part(0, rows.shape[0] - returned, returned, 1);
-                if !scan.reverse || returned <= 1 {
-                    return Ok(Some(last));
-                }
-                let turned = self.emitter.reserve_typed(&last.shape, last.level, self.emitter.ty(&last));
-                for index in 0..returned {
-                    self.emitter.copy(&turned.at(0, index), &last.at(0, returned - 1 - index))?;
-                }
-                Some(turned)
-            }
-        })
     }
 }
 

@@ -5,7 +5,7 @@ use funcify::{
     custom_vjp, fori_loop, full, iota, map, scan, scan_until_with, scan_with, size, while_loop,
 };
 
-use super::{all_of, built, check, floats, ints, numbers, one, sized};
+use super::{all_of, built, check, check_compiled, floats, ints, numbers, one, sized};
 
 /// A fault to look for: padding turns a switch on a computed number into a selection, so that a while loop in the branch that is
 /// not taken runs, possibly forever.
@@ -323,4 +323,70 @@ fn ranges_of_other_types() {
             check(&graph, &[of(&[-3, -9, 2], &[2, -4, -2])]);
         }
     }
+}
+
+/// A fault to look for: a while loop outside of all loops reads a tensor whose size the program computes. It is compiled
+/// when it runs, and its plans are cached by this size.
+#[test]
+fn a_while_loop_that_reads_a_tensor_of_a_computed_size() {
+    let graph = built(Graph::build("reads", |g| {
+        let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
+        let xs = iota(bind_size(n), DType::F32);
+        let counted = while_loop((n.zeros_like(), x), |(k, _)| k.lt(3), |(k, x)| (k + 1, (xs * x).sum(0) * 0.1 + x));
+        counted.1 + while_loop(x, |x| x.lt(4.0), |x| x + 1.0 + (xs * x).square().max(0).maximum(0.0))
+    }));
+    check_compiled(&graph, &[3i64, 1, 9, 3, 0, -1].map(|n| vec![HostTensor::scalar(n), one(0.5)]));
+}
+
+/// A fault to look for: a loop with an `unroll` hint for all its steps is unrolled, and the loops inside run natively.
+#[test]
+fn computed_sizes_in_a_loop_with_a_hint_to_unroll() {
+    let graph = built(Graph::build("hint", |g| {
+        let (x, counts) = (g.input("x", "f32[]"), g.input("counts", "i64[2]"));
+        scan_with(ScanOptions::new().unroll(2), x, counts, |x, count| {
+            let (x, rows) = scan_with(sized(count), x, (), |x, ()| ((x * 0.5).sin(), x));
+            (x + rows.sum(0), x)
+        })
+    }));
+    check_compiled(&graph, &[[3, 0], [1, 9], [70, 2], [2, -1]].map(|counts: [i64; 2]| vec![one(0.5), ints(&counts)]));
+}
+
+/// A fault to look for: sizes that depend on no input of the body. Batching does not pad them if the number has no lanes.
+#[test]
+fn sizes_of_constants_in_a_step() {
+    let graph = built(Graph::build("constants", |g| {
+        map(g.input("xs", "f32[B]"), |x| {
+            let zero = iota(1, DType::I64).sum(0);
+            let n = while_loop(zero, |n| n.lt(3), |n| n + 1);
+            let (sum, rows) = scan_with(sized(n), x, (), |x, ()| (x * 0.5 + 0.1, x));
+            let (early, ys) = scan_until_with(ScanOptions::new().length(5), (x, zero), (), |(x, k), ()| {
+                ((x.sin(), k + 1), x * 2.0, k.gt(1))
+            });
+            sum + rows.sum(0) + early.0 + ys.sum(0)
+        })
+    }));
+    check_compiled(&graph, &[vec![numbers(&[4])], vec![numbers(&[1])]]);
+    let gradient = built(graph.vjp("xs", GradOptions::new()));
+    check_compiled(&gradient, &[vec![numbers(&[4]), numbers(&[4])]]);
+}
+
+/// A fault to look for: a padded body inside of a loop that some lanes may not run. Its number is then 0 if no lane runs the
+/// step.
+#[test]
+fn sizes_of_outer_numbers_in_steps_of_computed_sizes() {
+    let graph = built(Graph::build("nested", |g| {
+        let (x, counts, n) = (g.input("x", "f32[]"), g.input("counts", "i64[B]"), g.input("n", "i64[]"));
+        map(counts, |count| {
+            let (last, rows) = scan_with(sized(count), x, (), |x, ()| {
+                let (inner, rows) = scan_with(sized(n), x, (), |x, ()| ((x + 0.25).sin(), x));
+                (inner * 0.5, rows.sum(0))
+            });
+            last + rows.sum(0)
+        })
+    }));
+    let of = |counts: &[i64], n: i64| vec![one(0.5), ints(counts), HostTensor::scalar(n)];
+    let calls = [of(&[3, 0, 5], 2), of(&[0, 1], 7), of(&[2], 0), of(&[0, 66], 1), of(&[1, 0], -1), of(&[0], -1)];
+    check_compiled(&graph, &calls);
+    let gradient = built(graph.vjp("x", GradOptions::new()));
+    check_compiled(&gradient, &[[of(&[3, 0, 5], 2), vec![numbers(&[3])]].concat()]);
 }

@@ -203,3 +203,28 @@ fn numbers_of_all_types_and_sizes() {
         &[of(&[1, 1 << 50]), of(&[i64::MAX]), of(&[i64::MIN, 2]), of(&[-1, 1 << 33]), of(&[64, 65, 1024, 1025])],
     );
 }
+
+/// A fault to look for: a loop in a step ends before it has written all the rows that it returns.
+#[test]
+fn too_few_last_rows_in_a_step() {
+    let text = "\
+fn @f(%xs: f32[B,4], %x: f32[]) {
+  %ys: f32[B,3] = scan @body {steps=B} with %x {
+    seq %row: f32[4] = %xs[t]
+    nit-sot %ys
+    %0: f32[3] last 3 = scan @step {steps=4, until=$1} with %x {
+      seq %s: f32[] = %row[t]
+      nit-sot %0
+      %1: f32[] = sin %s
+      %2: bool[] = gt %s, %x
+      %0[t] = %1
+      until %2
+    }
+    %ys[t] = %0
+  }
+  return ys=%ys
+}
+";
+    let graph = built(Graph::parse(text));
+    check(&graph, &[9.0, -9.0, 0.1, 0.5].map(|x| vec![numbers(&[3, 4]), one(x)]));
+}

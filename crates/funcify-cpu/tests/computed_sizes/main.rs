@@ -136,6 +136,22 @@ fn check(graph: &Graph, calls: &[Vec<HostTensor>]) {
     assert!(failures.is_empty(), "{} failures\n\n{}\n\n{graph}", failures.len(), failures.join("\n\n"));
 }
 
+/// Calls [`check`], and asserts that all loops of the program are compiled for the sizes of each call.
+#[track_caller]
+fn check_compiled(graph: &Graph, calls: &[Vec<HostTensor>]) {
+    check(graph, calls);
+    let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
+    for inputs in calls {
+        let function = Function::compile_with(graph, &Cpu::default(), options.clone()).unwrap();
+        // The call may fail, but only after the program is compiled for its sizes.
+        let outcome = function.call_host(inputs).map(drop);
+        let report = function.report();
+        let is_compiled = |strategy: LoopStrategy| strategy == LoopStrategy::Compiled;
+        let are_compiled = report.loops.iter().all(|each| is_compiled(each.strategy));
+        assert!(!report.loops.is_empty() && are_compiled, "{outcome:?}\n{report}");
+    }
+}
+
 #[track_caller]
 fn built(graph: funcify::Result<Graph>) -> Graph {
     graph.unwrap_or_else(|error| panic!("{error}"))

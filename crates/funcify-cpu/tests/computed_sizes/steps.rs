@@ -2,7 +2,7 @@
 
 use funcify::{DType, GradOptions, Graph, Recurrence, bind_size, map, scan};
 
-use super::{all_of, built, check, floats, ints, numbers, one};
+use super::{all_of, built, check, check_compiled, floats, ints, numbers, one};
 
 #[test]
 fn reverse_loops_whose_steps_are_an_operand() {
@@ -259,4 +259,75 @@ fn empty_operands() {
     }));
     let of = |rows: usize, counts: &[i64]| vec![numbers(&[rows, 3]), ints(counts)];
     check(&graph, &[of(0, &[0, 0]), of(0, &[1]), of(0, &[]), of(2, &[0, 1, 2]), of(1, &[0, 1]), of(2, &[-1])]);
+}
+
+/// A fault to look for: in ascending order, a full buffer is reversed, but only up to the last row that a step accesses.
+#[test]
+fn a_reverse_loop_that_ends_early_with_a_full_buffer() {
+    for (steps, returned, rows) in [("4", "", 7), ("4", " last 2", 2), ("3", "", 7)] {
+        let text = format!(
+            "\
+fn @f(%xs: f32[B,4], %b: f32[7], %x: f32[]) {{
+  %ys: f32[B,{rows}], %zs: f32[B] = scan @body {{steps=B}} with %b, %x {{
+    seq %row: f32[4] = %xs[t]
+    nit-sot %ys
+    nit-sot %zs
+    %0: f32[{rows}]{returned}, %1: f32[$1], %2: f32[] = scan @step {{steps={steps}, until=$1, order=down}} with %x {{
+      seq %s: f32[] = %row[t]
+      mit-mot %r0: f32[], %r2: f32[] = %0[t], %0[t+2] from %b
+      nit-sot %1
+      carry %c: f32[] = %2 from %x
+      %3: f32[] = mul %r0, %c
+      %4: f32[] = add %r2, %s
+      %5: bool[] = gt %s, %x
+      %0[t+1] = %3
+      %0[t+2] = %4
+      %1[t] = %4
+      %2 = %4
+      until %5
+    }}
+    %6: f32[] = reduce %1 {{kind=sum, axes=[0]}}
+    %7: f32[] = add %6, %2
+    %ys[t] = %0
+    %zs[t] = %7
+  }}
+  return ys=%ys, zs=%zs
+}}
+"
+        );
+        let graph = built(Graph::parse(&text));
+        let calls = [0.9, -0.9, 0.1, 0.5].map(|x| vec![numbers(&[3, 4]), numbers(&[7]), one(x)]);
+        check_compiled(&graph, &calls);
+    }
+}
+
+/// A fault to look for: a loop that ends early keeps more rows than it could move in each step. It stores all rows, and
+/// returns the last ones that it wrote.
+#[test]
+fn a_loop_that_ends_early_with_many_recent_rows() {
+    for (order, last) in [("", 66), ("", 65), ("", 2), (", order=down", 66), (", order=down", 3)] {
+        let (first, second) = if order.is_empty() { ("t-65", "t-1") } else { ("t+65", "t+1") };
+        let text = format!(
+            "\
+fn @f(%xs: f32[70,2], %z: f32[65,2], %x: f32[], %start: f32[2]) {{
+  %0: f32[{last},2] last {last}, %1: f32[2] = scan @step {{steps=70, until=$1{order}}} with %x {{
+    seq %s: f32[2] = %xs[t]
+    mit-sot %r0: f32[2], %r1: f32[2] = %0[{first}], %0[{second}] from %z
+    carry %c: f32[2] = %1 from %start
+    %2: f32[2] = add %r0, %s
+    %3: f32[2] = sub %2, %r1
+    %4: f32[] = reduce %s {{kind=sum, axes=[0]}}
+    %5: bool[] = gt %4, %x
+    %0[t] = %3
+    %1 = %2
+    until %5
+  }}
+  return rows=%0, last=%1
+}}
+"
+        );
+        let graph = built(Graph::parse(&text));
+        let calls = [9.0, -9.0, 1.5, 1.9].map(|x| vec![numbers(&[70, 2]), numbers(&[65, 2]), one(x), numbers(&[2])]);
+        check_compiled(&graph, &calls);
+    }
 }

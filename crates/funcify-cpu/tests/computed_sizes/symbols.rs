@@ -5,7 +5,7 @@ use funcify::{
     scan_with, size,
 };
 
-use super::{all_of, built, check, floats, ints, numbers, one};
+use super::{all_of, built, check, check_compiled, floats, ints, numbers, one};
 
 #[test]
 fn counted_loops_beside_computed_sizes() {
@@ -51,6 +51,35 @@ fn the_steps_of_a_counted_loop_in_a_type() {
     // The backward loop of a triangular loop needs the symbol of the forward loop.
     let gradient = built(graph.grad(["xs", "start"], GradOptions::new()));
     check(&gradient, &[vec![numbers(&[6]), one(0.5)], vec![numbers(&[2]), one(0.5)]]);
+}
+
+/// A fault to look for: a counted loop becomes a while loop, although a later loop runs as many steps.
+#[test]
+fn the_steps_of_a_counted_loop_in_another_loop() {
+    let text = "\
+fn @f(%counts: i64[B], %x: f32[]) {
+  %ys: f32[B] = scan @body {steps=B} with %x {
+    seq %n: i64[] = %counts[t]
+    nit-sot %ys
+    %0: i64[] = constant 0
+    %1: i64[] = max %n, %0
+    %2: f32[] = scan %1 {steps=$1} {
+      carry %c: f32[] = %2 from %x
+      %3: f32[] = sin %c
+      %2 = %3
+    }
+    %4: f32[] = scan {steps=$1, order=down} with %x {
+      carry %d: f32[] = %4 from %2
+      %5: f32[] = mul %d, %x
+      %4 = %5
+    }
+    %ys[t] = %4
+  }
+  return ys=%ys
+}
+";
+    let graph = built(Graph::parse(text));
+    check_compiled(&graph, &[vec![ints(&[3, 0, -1, 7]), one(0.5)], vec![ints(&[66, 1]), one(0.9)]]);
 }
 
 /// A fault to look for: a loop uses a size that is bound before the loop only in an attribute (`size`). The symbol is missing from

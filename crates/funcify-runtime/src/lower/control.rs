@@ -53,19 +53,19 @@ impl<B: Backend> Lowering<'_, B> {
             Ok(results) => return Ok(results),
             Err(declined) => declined,
         };
-        let (compiled, declined) = match declined.map(|_| self.compile_refusable(graph, node)) {
-            Some(Ok(compiled)) => (Some(compiled), None),
+        let (late, declined) = match declined.map(|_| self.late_while(graph, node)) {
+            Some(Ok(late)) => (Some(late), None),
             Some(Err(furthest)) => (None, Some(furthest.unless_fault(&node.place(), self.settings.backend.name())?)),
             None => (None, None),
         };
         let reported = self.notes.loops.len();
         let places = op.operands();
         let carries = places.carries.len();
-        let (condition, body) = self.lower_fallback(compiled.is_some(), |lowering| {
+        let (condition, body) = self.lower_fallback(late.is_some(), |lowering| {
             let condition = lowering.sub_program(&op.condition, carries, &operands[places.condition], true)?;
             Ok((condition, lowering.sub_program(&op.body, carries, &operands[places.body], true)?))
         })?;
-        match &compiled {
+        match &late {
             Some(_) => self.report_loop(reported, graph, node, LoopStrategy::Compiled, None, None),
             None => {
                 let kernels = count_kernels(&condition.instructions) + count_kernels(&body.instructions);
@@ -73,7 +73,7 @@ impl<B: Backend> Lowering<'_, B> {
             }
         }
         let outputs = graph.types(&node.outputs);
-        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body, outputs, compiled };
+        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body, outputs, late };
         let results = self.push(&at, Action::While(Box::new(node)), operands, carries)?;
         self.note_bounded_carries(op, operands, &results);
         Ok(results)

@@ -5,7 +5,7 @@ use funcify_core::ops::Size;
 
 use super::whole::{isolate_node, used_results};
 use super::*;
-use crate::run::late::{LateGraph, LateLoop, MAX_TRACE_ROWS};
+use crate::run::late::{LateGraph, LateLoop, LateWhile, MAX_TRACE_ROWS};
 
 /// The sizes that trial compilations assume for each unknown symbol. The first successful trial ends the search. A trial
 /// reveals early whether an op prevents compilation. The smaller sizes are for loops whose sequences have few rows.
@@ -31,29 +31,56 @@ impl<B: Backend> Lowering<'_, B> {
             loop_graph.push_output("steps", count[0]);
         }
         let late = LateLoop { late: LateGraph::new(loop_graph, self.settings.memory_budget), scan, used };
-        let (own, unknown) = late.late.own_sizes(&self.sizes);
-        let mut reason: Option<Declined> = None;
-        for size in TRIAL_SIZES {
-            let sizes = trial_sizes(&late, &own, &unknown, size)?;
+        self.try_sizes(&late.late, |own, unknown, size, reason| {
+            let sizes = trial_sizes(&late, own, unknown, size)?;
             // An op of the body that prevents compilation prevents it for all sizes, although a plan without steps lacks
             // this op.
-            let is_in_body = reason.as_ref().is_some_and(|declined| declined.op != "scan");
-            if is_in_body && late.scan.steps.value(&sizes) == Ok(0) {
-                continue;
-            }
+            let is_in_body = reason.is_some_and(|declined| declined.op != "scan");
+            Ok((!is_in_body || late.scan.steps.value(&sizes) != Ok(0)).then_some(sizes))
+        })?;
+        Ok(late)
+    }
+
+    /// Returns a while loop in a form that can be compiled at run time, once its sizes are known. Declines a loop that
+    /// the backend cannot compile.
+    pub(crate) fn late_while(&self, graph: &Graph, node: &Node) -> Result<LateWhile<B>, Declined> {
+        let used = used_results(&uses(graph), node);
+        let loop_graph = isolate_node(graph, node, &used)
+            .map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
+        let late = LateWhile { late: LateGraph::new(loop_graph, self.settings.memory_budget), used };
+        self.try_sizes(&late.late, |own, unknown, size, _| {
+            let mut sizes = own.clone();
+            unknown.iter().for_each(|symbol| sizes.set(symbol, size));
+            Ok(Some(sizes))
+        })?;
+        Ok(late)
+    }
+
+    /// Compiles a graph for trial sizes, until a trial succeeds. Returns the reason of the first trial if all fail.
+    /// `sizes` receives the graph's known sizes, its unknown symbols, the size to try for these, and the reason so far. It
+    /// returns the sizes for the trial, or `None` to skip it.
+    fn try_sizes(
+        &self,
+        late: &LateGraph<B>,
+        sizes: impl Fn(&Sizes, &[Symbol], usize, Option<&Declined>) -> Result<Option<Sizes>, Declined>,
+    ) -> Result<(), Declined> {
+        let (own, unknown) = late.own_sizes(&self.sizes);
+        let mut reason: Option<Declined> = None;
+        for size in TRIAL_SIZES {
+            let Some(sizes) = sizes(&own, &unknown, size, reason.as_ref())? else { continue };
             // Symbols may depend on each other, so that no trial has possible sizes.
-            if !unknown.is_empty() && late.late.check_sizes(&sizes).is_err() {
+            if !unknown.is_empty() && late.check_sizes(&sizes).is_err() {
                 continue;
             }
-            match late.late.try_compile(self.settings.backend, sizes, unknown.is_empty()) {
-                Ok(()) => return Ok(late),
+            match late.try_compile(self.settings.backend, sizes, unknown.is_empty()) {
+                Ok(()) => return Ok(()),
                 Err(declined) => reason = reason.or(Some(declined)),
             }
             if unknown.is_empty() {
                 break;
             }
         }
-        reason.map_or(Ok(late), Err)
+        reason.map_or(Ok(()), Err)
     }
 }
 

@@ -29,6 +29,10 @@ impl<B: Backend> Lowering<'_, B> {
             }
             attempt => (None, attempt.into_results("scan").err().flatten()),
         };
+        let strategy = match strategy {
+            LoopStrategy::Native if late.is_none() && self.is_laid_out(call) => LoopStrategy::Unroll,
+            chosen => chosen,
+        };
         let steps = match strategy {
             LoopStrategy::Unroll => unroll::static_steps(self, call).ok(),
             _ if scan.steps_operand => None,
@@ -58,7 +62,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// Returns the strategy for a loop. If the lowering rule asks for unrolling, but the loop cannot be unrolled, falls
+    /// Returns the strategy for a loop, regardless of its `unroll` hint. If the lowering rule asks for unrolling, but the loop cannot be unrolled, falls
     /// back to a native loop. If unrolling is forced, falls back only if the numbers of steps and rows are bounded, and
     /// otherwise returns an error.
     fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
@@ -74,7 +78,6 @@ impl<B: Backend> Lowering<'_, B> {
                     _ => Ok(LoopStrategy::Native),
                 }
             }
-            _ if self.is_laid_out(call) => Ok(LoopStrategy::Unroll),
             _ => Ok(LoopStrategy::Native),
         }
     }

@@ -11,7 +11,6 @@ use crate::prepare::compositions::composition;
 use crate::prepare::request_whole;
 use crate::prepare::sizes::with_known_sizes;
 use crate::run::program::WholeNode;
-use crate::run::whole::RefusableLoop;
 
 /// The outcome of trying to compile a node as a whole.
 pub(crate) enum Attempt {
@@ -148,17 +147,6 @@ impl<B: Backend> Lowering<'_, B> {
         let size = usize::try_from(count).map_err(|_| no_size(&at, SizeError::Negative(known.steps.clone(), count)))?;
         self.sizes.set(symbol, size);
         self.push(&at, Action::Bind { symbol: symbol.clone(), size }, &[], 0).map(drop)
-    }
-
-    /// Compiles a loop to code that may reject its operands at run time. If the backend declines, returns the backend's
-    /// reason.
-    pub(crate) fn compile_refusable(&self, graph: &Graph, node: &Node) -> Result<RefusableLoop<B::Tensor>, Declined> {
-        let used = used_results(&uses(graph), node);
-        let node_graph = isolate_node(graph, node, &used)
-            .map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
-        let (sizes, _) = self.sizes_outside_bodies(&node_graph);
-        let request = WholeRequest { sizes: &sizes, ..self.request(&node_graph, false, true) };
-        Ok(RefusableLoop { compiled: request_whole(self.settings.backend, request)?, used })
     }
 
     /// Returns the reason why a program is not compiled as a whole. If the program has integers, `declined` may state

@@ -49,6 +49,13 @@ pub(crate) struct LateLoop<B: Backend> {
     pub(crate) used: Vec<bool>,
 }
 
+/// A while loop that is compiled at run time, once its sizes are known.
+pub(crate) struct LateWhile<B: Backend> {
+    /// A graph whose only op is the loop. Its outputs are the used results.
+    pub(crate) late: LateGraph<B>,
+    pub(crate) used: Vec<bool>,
+}
+
 /// A group of ops that is compiled at run time. If the compiled code cannot run, the program runs the ops one by one.
 pub(crate) struct GroupNode<B: Backend> {
     pub(crate) late: LateGraph<B>,
@@ -122,6 +129,13 @@ impl<B: Backend> LateGraph<B> {
             self.cached.add(CachedPlan { sizes, plan });
         }
         Ok(())
+    }
+
+    /// Returns the size of the working memory of the cached plan for the given sizes, or 0 if no plan is cached.
+    pub(crate) fn working_bytes(&self, sizes: &Sizes) -> usize {
+        let (own, _) = self.own_sizes(sizes);
+        let cached = self.cached.find(|cached| cached.sizes == own);
+        cached.and_then(|cached| cached.plan).map_or(0, |plan| plan.working_bytes())
     }
 
     /// Returns the plan for the given sizes, or `None` if the backend declines to compile the graph.
@@ -206,6 +220,22 @@ impl<B: Backend> LateLoop<B> {
     /// Returns `true` if one of the used results is a trace.
     pub(crate) fn has_traces(&self) -> bool {
         self.scan.buffers.iter().zip(&self.used).any(|(buffer, used)| *used && buffer.returned == Returned::All)
+    }
+}
+
+impl<B: Backend> LateWhile<B> {
+    /// Runs the compiled loop, and returns its results. Returns `None` if the loop has no plan, or if the compiled code
+    /// rejects the operands.
+    pub(crate) fn run_planned(
+        &self,
+        run: &Run<'_, B>,
+        at: &Place,
+        operands: &[B::Tensor],
+    ) -> Result<Option<Tensors<B::Tensor>>> {
+        let (sizes, _) = self.late.own_sizes(&run.sizes);
+        let Some(compiled) = self.late.plan(run, at, &sizes)? else { return Ok(None) };
+        let results = run_compiled(&*compiled, &run.watch, || at.clone(), run.backend.name(), operands)?;
+        Ok(results.map(|results| with_placeholders(results, &self.used, operands)))
     }
 }
 

@@ -56,7 +56,7 @@ impl<B: Backend> Program<B> {
             match &instruction.action {
                 Action::Whole(node) => inside = inside.checked_add(node.compiled.working_bytes())?,
                 Action::While(node) => {
-                    let compiled = node.compiled.as_ref().map_or(0, |each| each.compiled.working_bytes());
+                    let compiled = node.late.as_ref().map_or(0, |each| each.late.working_bytes(sizes));
                     inside = inside.max(compiled);
                 }
                 _ => {}

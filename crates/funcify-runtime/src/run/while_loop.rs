@@ -2,7 +2,7 @@
 
 use funcify_core::ops::While;
 
-use super::whole::RefusableLoop;
+use super::late::LateWhile;
 use super::*;
 
 /// A while loop whose condition and body are lowered to programs. The arguments of each program are the carries,
@@ -14,17 +14,15 @@ pub(crate) struct WhileNode<B: Backend> {
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// The compiled code of the loop, or `None` if the backend did not compile the loop. If the code rejects its
-    /// operands, the steps run one by one.
-    pub(crate) compiled: Option<RefusableLoop<B::Tensor>>,
+    /// The loop in the form that is compiled at run time, or `None` if the steps always run one by one.
+    pub(crate) late: Option<LateWhile<B>>,
 }
 
 impl<B: Backend> WhileNode<B> {
-    /// Runs the compiled code of the loop, if the code exists and accepts the operands. Otherwise, runs the steps one
-    /// by one.
+    /// Runs the compiled loop, if it has a plan that accepts the operands. Otherwise, runs the steps one by one.
     pub(crate) fn run_while(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
-        if let Some(compiled) = &self.compiled
-            && let Some(results) = compiled.run_unless_refused(run, &self.at, &operands)?
+        if let Some(late) = &self.late
+            && let Some(results) = late.run_planned(run, &self.at, &operands)?
         {
             return Ok(results);
         }

@@ -3,28 +3,6 @@
 use super::*;
 use crate::backend::Outcome;
 
-/// A compiled loop that may reject its operands at run time.
-pub(crate) struct RefusableLoop<T> {
-    pub(crate) compiled: Arc<dyn Compiled<T>>,
-    /// For each result of the loop, `true` if the compiled code returns it.
-    pub(crate) used: Vec<bool>,
-}
-
-impl<T: Clone + 'static> RefusableLoop<T> {
-    /// Runs the code and returns all results of the loop, with placeholders for those that the code does not return.
-    /// Returns `None` if the code rejects its operands.
-    pub(crate) fn run_unless_refused<B: Backend<Tensor = T>>(
-        &self,
-        run: &Run<'_, B>,
-        at: &Place,
-        operands: &[T],
-    ) -> Result<Option<Tensors<T>>> {
-        let backend = run.backend.name();
-        let results = run_compiled(&*self.compiled, &run.watch, || at.clone(), backend, operands)?;
-        Ok(results.map(|results| with_placeholders(results, &self.used, operands)))
-    }
-}
-
 /// Returns one tensor for each result of a node: the used results, and placeholders for the unused results. The
 /// placeholders are arbitrary tensors that are never read.
 pub(crate) fn with_placeholders<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {

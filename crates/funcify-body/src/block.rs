@@ -3,7 +3,7 @@
 use pulp::bytemuck::Pod;
 use smallvec::SmallVec;
 
-use crate::fused::{Axis, Order, Stream};
+use crate::placement::{Axis, Order, Stream};
 
 /// The minimum number of lanes in a plane. If a stream with more than two axes has smaller planes, its innermost axes
 /// are merged into a group, and the offsets of the lanes in a group are computed once per block.

@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::fused::Placement;
 use crate::ir::{Body, IntBinary, Node, Op, Type, Value};
 use crate::pairs::{Second, can_merge};
+use crate::placement::Placement;
 
 /// A body whose values are assigned to tiles. A tile is reused once its value is no longer needed.
 #[derive(Clone, Debug)]

@@ -55,6 +55,7 @@ pub mod kernels;
 pub mod machine;
 mod pair_kernels;
 mod pairs;
+mod placement;
 mod single;
 mod tiles;
 mod typed;

@@ -6,12 +6,13 @@
 use pulp::Simd;
 use pulp::bytemuck::{Pod, bytes_of, bytes_of_mut, cast_slice, cast_slice_mut};
 
-use crate::fused::{Fused, Order, Streams};
+use crate::fused::{Fused, Streams};
 use crate::integer::{Element, Integer};
 use crate::ir::{Compare, IntBinary, IntUnary, Node, Op, Type};
 use crate::kernels::Binary;
 use crate::kernels::math::MathTable;
 use crate::kernels::table::Elementwise;
+use crate::placement::Order;
 
 /// The maximum number of lanes that run one at a time.
 const MAX_LANES: usize = 2;

@@ -7,11 +7,12 @@ use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use crate::block::Block;
 use crate::code::{Constant, Load, Operand, Place, Source, Step};
-use crate::fused::{Fused, Order, Streams};
+use crate::fused::{Fused, Streams};
 use crate::integer::Element;
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::pair_kernels::run_pair;
+use crate::placement::Order;
 use crate::single;
 use crate::typed;
 

@@ -45,6 +45,7 @@ mod proof;
 mod residuals;
 mod run;
 mod slices;
+mod threads;
 mod views;
 
 pub use backend::Cpu;

@@ -29,11 +29,18 @@ pub struct Target<'a, T> {
     pub stride: usize,
 }
 
-impl<T> Target<'_, T> {
+impl<'a, T> Target<'a, T> {
     /// Returns row `row`.
     #[inline(always)]
     pub fn row(&mut self, row: usize) -> &mut [T] {
         &mut self.data[row * self.stride..][..self.lanes]
+    }
+
+    /// Divides the destination before row `row`, which must not be the first row.
+    pub fn split_rows(self, row: usize) -> (Self, Self) {
+        let Target { data, rows, lanes, stride } = self;
+        let (upper, lower) = data.split_at_mut(row * stride);
+        (Target { data: upper, rows: row, lanes, stride }, Target { data: lower, rows: rows - row, lanes, stride })
     }
 }
 

@@ -14,6 +14,17 @@ pub enum Source<'a, T> {
     Same,
 }
 
+impl<'a, T> Source<'a, T> {
+    /// Returns the operand without the rows before `row`.
+    pub fn from_row(self, row: usize) -> Self {
+        match self {
+            Source::Lanes { data, stride } => Source::Lanes { data: &data[row * stride..], stride },
+            Source::Element { data, stride } => Source::Element { data: &data[row * stride..], stride },
+            Source::Same => Source::Same,
+        }
+    }
+}
+
 impl<T: Float> Source<'_, T> {
     /// Returns the element at a row and lane. `old` is the current element of the destination at this position.
     pub fn element(&self, row: usize, lane: usize, old: T) -> T {

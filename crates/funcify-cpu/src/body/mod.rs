@@ -16,6 +16,7 @@
 //! **Invariant:** all kinds compute bit-identical results, except that a fold over more than one vector of lanes may
 //! combine the lanes in another order.
 
+mod divided;
 mod planned;
 pub(crate) mod registers;
 #[cfg(feature = "jit")]
@@ -31,10 +32,12 @@ use smallvec::SmallVec;
 
 pub(crate) use planned::{PlannedLoop, Step};
 use registers::{Piece, RegisterCode, Slicer, chain};
+use tiles::Tiled;
 
 use crate::fired::{Fired, Transformation};
 use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Instruction, Region};
+use crate::threads::Estimate;
 use crate::views::{Cursor, Layout, Range, Start, View};
 use funcify_body::float::Float;
 use funcify_body::machine::Machine;
@@ -67,14 +70,16 @@ pub(crate) struct Body<T> {
     kind: Kind<T>,
     /// The location of each operand in the first iteration of this loop and of all enclosing loops.
     starts: Vec<Start>,
-    /// The estimated time of an iteration, in nanoseconds.
+    /// The estimated time of an iteration, in nanoseconds. This is a cautious estimate: about twice the expected time.
     nanoseconds: u64,
+    /// The expected time per iteration of the instructions that may run on several threads, in nanoseconds.
+    nanoseconds_on_threads: f64,
 }
 
 #[derive(Clone, Debug)]
 enum Kind<T> {
     /// Instructions over rows and lanes.
-    Tiles(Vec<Instruction>),
+    Tiles(Vec<Tiled>),
     /// Register code.
     Registers(RegisterCode<T>),
     /// Machine code.
@@ -140,7 +145,11 @@ impl Setting<'_> {
         let Kind::Tiles(instructions) = &mut body.kind else { return false };
         body.starts.extend(tiles::starts::<T>(&self.layouts, instruction));
         body.nanoseconds += instruction.nanoseconds() as u64;
-        instructions.push(instruction.clone());
+        let pieces = if self.is_one_part { divided::pieces(instruction) } else { 1 };
+        if pieces > 1 {
+            body.nanoseconds_on_threads += divided::nanoseconds(instruction);
+        }
+        instructions.push(Tiled { instruction: instruction.clone(), pieces });
         true
     }
 
@@ -179,18 +188,23 @@ impl Setting<'_> {
         });
         // Register code has no per-instruction overhead.
         let nanoseconds = (elements.sum::<f64>() * NS_PER_REGISTER_OP).ceil() as u64;
-        Body { kind, starts, nanoseconds }
+        Body { kind, starts, nanoseconds, nanoseconds_on_threads: 0.0 }
     }
 }
 
 impl<T> Body<T> {
     fn empty_tiles() -> Self {
-        Body { kind: Kind::Tiles(Vec::new()), starts: Vec::new(), nanoseconds: 0 }
+        Body { kind: Kind::Tiles(Vec::new()), starts: Vec::new(), nanoseconds: 0, nanoseconds_on_threads: 0.0 }
     }
 
     /// Returns the estimated time of an iteration, in nanoseconds.
     pub(crate) fn nanoseconds(&self) -> u64 {
         self.nanoseconds
+    }
+
+    /// Returns the expected time of an iteration, and how much of it may be spent on several threads.
+    pub(crate) fn estimate(&self) -> Estimate {
+        Estimate { all: self.nanoseconds as f64 / 2.0, on_threads: self.nanoseconds_on_threads }
     }
 }
 

@@ -3,6 +3,7 @@
 use pulp::Simd;
 use smallvec::SmallVec;
 
+use super::divided;
 use super::planned::Step;
 use crate::kernels::Unary;
 use crate::kernels::fold::{FoldLanes, FoldRows};
@@ -15,12 +16,21 @@ use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
 use crate::kernels::table::Elementwise;
 use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTION, Op};
+use crate::threads::are_threads_at_hand;
 use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};
 use funcify_body::float::Float;
 
 /// The estimated time, in nanoseconds, that an instruction takes for each vector that it computes, in addition to its
 /// fixed overhead.
 const NS_PER_VECTOR: f64 = 0.6;
+
+/// An instruction over rows and lanes.
+#[derive(Clone, Debug)]
+pub(super) struct Tiled {
+    pub(super) instruction: Instruction,
+    /// The number of pieces into which the instruction's rows are divided if several threads are at hand.
+    pub(super) pieces: usize,
+}
 
 /// Returns the estimated time of an iteration in nanoseconds, for vectors of `width` elements.
 pub(super) fn cost(steps: &[Step<'_>], width: usize) -> f64 {
@@ -45,7 +55,7 @@ pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) ->
 /// cursor for each operand of each instruction, in order.
 pub(super) fn run<T: MathTable, S: Simd>(
     simd: S,
-    instructions: &[Instruction],
+    instructions: &[Tiled],
     cursors: &mut [Cursor],
     views: &mut [View<'_, T>],
     mut more: impl FnMut() -> usize,
@@ -57,9 +67,9 @@ pub(super) fn run<T: MathTable, S: Simd>(
         }
         for _ in 0..times {
             let mut cursors = &mut *cursors;
-            for instruction in instructions {
-                let (own, rest) = cursors.split_at_mut(1 + instruction.from.len());
-                step(simd, instruction, own, views);
+            for tiled in instructions {
+                let (own, rest) = cursors.split_at_mut(1 + tiled.instruction.from.len());
+                step(simd, tiled, own, views);
                 cursors = rest;
             }
         }
@@ -107,16 +117,18 @@ impl<'v, T> Access<'_, 'v, '_, T> {
 
 /// Runs an instruction, and advances its cursors to the next iteration. `cursors` holds the cursor of the destination,
 /// followed by the cursors of the sources.
-fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut [Cursor], views: &mut [View<'_, T>]) {
+fn step<T: MathTable, S: Simd>(simd: S, tiled: &Tiled, cursors: &mut [Cursor], views: &mut [View<'_, T>]) {
+    let Tiled { instruction, pieces } = tiled;
     let Instruction { op, rows, lanes, to, from } = instruction;
     let (rows, lanes) = (*rows, *lanes);
+    let pieces = if *pieces > 1 && are_threads_at_hand() { *pieces } else { 1 };
     let mut columns = None;
     let (data, others) = borrow(views, to.region, cursors[0].next(), &mut columns);
     let mut access = Access { instruction, cursors, others };
-    let mut target = Target { data, rows, lanes, stride: to.row };
+    let target = Target { data, rows, lanes, stride: to.row };
     let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_));
     if !elementwise {
-        return run_non_elementwise(simd, &mut access, target);
+        return run_non_elementwise(simd, &mut access, target, pieces);
     }
     // Use one match arm per operand count, to avoid a loop over the operands.
     let sources = match from.len() {
@@ -124,12 +136,30 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
         2 => [access.source(0), access.source(1), Source::Same],
         _ => [access.source(0), access.source(1), access.source(2)],
     };
+    if pieces == 1 {
+        return run_elementwise(simd, op, target, &sources);
+    }
+    divided::by_rows(pieces, target, &|first, target| {
+        run_elementwise(simd, op, target, &sources.map(|source| source.from_row(first)));
+    });
+}
+
+/// Runs an elementwise op.
+#[inline(always)]
+fn run_elementwise<'v, T: MathTable, S: Simd>(
+    simd: S,
+    op: &Op,
+    mut target: Target<'v, T>,
+    sources: &[Source<'v, T>; 3],
+) {
     match op {
-        Op::Unary(Unary::Copy) if lanes == 1 && rows > 1 => movement::copy_elements(&mut target, sources[0]),
-        Op::Unary(op) => op.run(simd, &mut target, &sources),
-        Op::Binary(op) => op.run(simd, &mut target, &sources),
-        Op::Ternary(op) => op.run(simd, &mut target, &sources),
-        _ => unreachable!("checked above: the op is elementwise"),
+        Op::Unary(Unary::Copy) if target.lanes == 1 && target.rows > 1 => {
+            movement::copy_elements(&mut target, sources[0])
+        }
+        Op::Unary(op) => op.run(simd, &mut target, sources),
+        Op::Binary(op) => op.run(simd, &mut target, sources),
+        Op::Ternary(op) => op.run(simd, &mut target, sources),
+        _ => unreachable!("the caller checked that the op is elementwise"),
     }
 }
 
@@ -139,6 +169,7 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
     simd: S,
     access: &mut Access<'_, 'v, '_, T>,
     mut target: Target<'v, T>,
+    pieces: usize,
 ) {
     let Instruction { op, rows, lanes, from, .. } = access.instruction;
     let (rows, lanes) = (*rows, *lanes);
@@ -152,7 +183,13 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
                 *factor =
                     Factor { left: access.slice(left), stride: from[left].row, k: *k, packed: access.slice(left + 1) };
             }
-            product(simd, &mut target, &factors[..inner.len()], init, *then);
+            if pieces == 1 {
+                return product(simd, &mut target, &factors[..inner.len()], init, *then);
+            }
+            divided::by_rows(pieces, target, &|first, mut target| {
+                let factors = factors.map(|factor| factor.from_row(first));
+                product(simd, &mut target, &factors[..inner.len()], init.map(|init| init.from_row(first)), *then);
+            });
         }
         Op::FoldRows { fold, accumulate } | Op::FoldLanes { fold, accumulate } => {
             let (fold, accumulate, a) = (*fold, *accumulate, access.source(0));
@@ -161,10 +198,13 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
                 simd.vectorize(&mut FoldRows { fold, to: target.data, rows, a, b, accumulate });
             } else {
                 target.lanes = 1;
-                simd.vectorize(&mut FoldLanes { fold, to: target, lanes, a, b, accumulate });
+                divided::by_rows(pieces, target, &|first, to| {
+                    let (a, b) = (a.from_row(first), b.map(|b| b.from_row(first)));
+                    simd.vectorize(&mut FoldLanes { fold, to, lanes, a, b, accumulate });
+                });
             }
         }
-        Op::Sink { blocks, block_rows, .. } => sink_blocks(simd, access, target, *blocks, *block_rows),
+        Op::Sink { blocks, block_rows, .. } => sink_blocks(simd, access, target, (*blocks, *block_rows), pieces),
         Op::Recur { recurrence, down } => {
             let (initial, x) = (access.source(0), access.source(1));
             let a = if from.len() == 3 { Some(access.source(2)) } else { None };
@@ -203,14 +243,17 @@ fn sink_blocks<T: MathTable, S: Simd>(
     simd: S,
     access: &mut Access<'_, '_, '_, T>,
     target: Target<'_, T>,
-    blocks: usize,
-    block_rows: usize,
+    (blocks, block_rows): (usize, usize),
+    pieces: usize,
 ) {
-    let (mut left, mut right) = (SmallVec::new(), SmallVec::new());
+    let (mut left, mut right) = (SmallVec::<[&[T]; MAX_BLOCKS]>::new(), SmallVec::new());
     access.blocks(0, blocks, &mut left);
     access.blocks(1, blocks, &mut right);
     let from = &access.instruction.from;
-    let left = Side { blocks: &left, stride: from[0].row };
     let right = Side { blocks: &right, stride: from[1].row };
-    sink(simd, target, block_rows, left, right);
+    divided::by_rows(pieces, target, &|first, target| {
+        // A row of the target is a column of the left operand.
+        let left: SmallVec<[&[T]; MAX_BLOCKS]> = left.iter().map(|block| &block[first..]).collect();
+        sink(simd, target, block_rows, Side { blocks: &left, stride: from[0].row }, right);
+    });
 }

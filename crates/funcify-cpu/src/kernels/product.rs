@@ -32,6 +32,14 @@ pub(crate) struct Factor<'a, T> {
     pub(crate) packed: &'a [T],
 }
 
+impl<T> Factor<'_, T> {
+    /// Returns the operands without the rows of the left operand before `row`.
+    pub(crate) fn from_row(self, row: usize) -> Self {
+        // The list of operands contains empty ones.
+        Factor { left: self.left.get(row * self.stride..).unwrap_or_default(), ..self }
+    }
+}
+
 /// Packs a matrix with `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`. Pads the last
 /// panel with zeros.
 pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [usize; 2], [rows, columns]: [usize; 2]) {

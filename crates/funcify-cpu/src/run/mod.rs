@@ -18,10 +18,11 @@ use smallvec::SmallVec;
 use crate::body::{Setting, Translatable};
 use crate::kernels::math::MathTable;
 use crate::plan::{Nodes, Part, Plan, PlanError, Region, Split, Stage, Storage};
+use crate::threads;
 use crate::views::{Layout, UnsplitView, View};
 use arena::Arena;
 use funcify_body::machine::{Machine, Work};
-use program::{Estimate, Prepared, Stop};
+use program::{Prepared, Stop};
 
 /// The regions before they are split among parts. The list is stored inline unless a plan has many regions.
 type Regions<'a, T> = SmallVec<[UnsplitView<'a, T>; 32]>;
@@ -120,7 +121,7 @@ impl<T: Element> Executor<T> {
         };
         let stages: Arc<[Vec<Prepared<T>>]> = plan.stages.iter().map(prepare).collect();
         let is_pooled = |(stage, programs): (&Stage, &Vec<Prepared<T>>)| match stage.parts[..] {
-            [part] => pieces::pays_off(Estimate::of(&programs[part.program])),
+            [part] => program::estimate(&programs[part.program]).pays_off(),
             _ => false,
         };
         let is_pooled = plan.stages.iter().zip(stages.iter()).map(is_pooled).collect();
@@ -202,8 +203,8 @@ impl<T: Element> Executor<T> {
                 push_views(plan, bytes, (inputs, bytes_of), integer_outputs, (false, &mut integers));
                 let program = &programs[part.program];
                 let part = RunPart { program, views: &mut views, integers: &mut integers, stop };
-                match *is_pooled && pieces::is_pool_free() {
-                    true => pieces::with_helpers(|| T::run_part(*machine, part)),
+                match *is_pooled && threads::is_pool_free() {
+                    true => threads::with_helpers(|| T::run_part(*machine, part)),
                     false => T::run_part(*machine, part),
                 }
             } else {

@@ -1,32 +1,15 @@
 //! Divides the lanes of a fused body into pieces, and runs the pieces on several threads. The lanes are independent, so
 //! the number of threads does not affect the results.
-//!
-//! Waking a sleeping thread takes longer than running most bodies. Therefore, the other threads of the pool spin while
-//! a program with divided bodies runs ([`with_helpers`]).
-
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use funcify_body::{Fused, Item, Op, Streams, Type, with_tiles};
 use pulp::Simd;
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
-use super::program::Estimate;
 use crate::kernels::math::MathTable;
+use crate::threads::{MAX_PIECES, MIN_NS_PER_PIECE};
 use crate::views::{Range, View};
 
-/// The minimum estimated time of a piece, in nanoseconds.
-const MIN_NS_PER_PIECE: f64 = 5_000.0;
-/// The minimum estimated time, in nanoseconds, that a program must spend in divided bodies in order to run on the
-/// thread pool. Handing a program over to the pool takes about 20 microseconds, and spinning threads slow down other
-/// threads.
-const MIN_NS_FOR_POOL: f64 = 400_000.0;
-/// The minimum share of its estimated time that a program must spend in divided bodies in order to run on the thread
-/// pool.
-const MIN_SHARE_FOR_POOL: f64 = 0.25;
-/// The maximum number of pieces.
-const MAX_PIECES: usize = 16;
 /// The estimated time per lane of an op, in nanoseconds.
 const NS_PER_OP: f64 = 0.1;
 /// The estimated time per lane of a unary function of floats, in nanoseconds.
@@ -34,13 +17,6 @@ const NS_PER_FUNCTION: f64 = 0.5;
 /// A number of lanes that fills whole cache lines, for every element type. A body with only one axis is divided at
 /// multiples of this number.
 const LANES_PER_LINE: usize = 64;
-/// The number of unsuccessful attempts to find work after which an idle thread yields to other threads.
-const MAX_SPINS: u32 = 2_000;
-/// The number of unsuccessful attempts to find work after which an idle thread sleeps between attempts.
-const MAX_YIELDS: u32 = 4_000;
-/// The time for which an idle thread sleeps between attempts to find work.
-const NAP: Duration = Duration::from_micros(50);
-
 /// The pieces of a fused body.
 #[derive(Debug)]
 pub(super) struct Pieces(Vec<Piece>);
@@ -225,70 +201,6 @@ fn run_all<T: MathTable + Item, S: Simd>(simd: S, pieces: &[Piece], memories: &m
     let (first, rest) = pieces.split_at(pieces.len() / 2);
     let (own, others) = memories.split_at_mut(first.len());
     rayon::join(|| run_all::<T, S>(simd, first, own), || run_all::<T, S>(simd, rest, others));
-}
-
-/// Returns `true` if it pays off to run a program on the thread pool.
-pub(super) fn pays_off(program: Estimate) -> bool {
-    program.on_threads > MIN_NS_FOR_POOL && program.on_threads > MIN_SHARE_FOR_POOL * program.all
-}
-
-/// Returns `true` if the pool has several threads, and the current thread does not belong to it. A caller on a thread
-/// of the pool already uses the pool.
-pub(super) fn is_pool_free() -> bool {
-    rayon::current_num_threads() > 1 && rayon::current_thread_index().is_none()
-}
-
-/// Returns `true` if the current thread belongs to a thread pool with other threads. Any other thread would have to
-/// hand the pieces of each body to the pool, and wait for them.
-pub(super) fn are_threads_at_hand() -> bool {
-    rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
-}
-
-/// Runs a program on the thread pool. Until the program ends, the other threads look for pieces to run.
-pub(super) fn with_helpers(run: impl FnOnce() + Send) {
-    let is_done = AtomicBool::new(false);
-    let program = || {
-        // Stop the helpers even if the program panics.
-        let _end = EndOnDrop(&is_done);
-        run();
-    };
-    rayon::join(program, || help_with(rayon::current_num_threads().min(MAX_PIECES) - 1, &is_done));
-}
-
-/// Makes `count` threads look for pieces to run until `is_done` is set. Uses `rayon::join`, because the tasks of a
-/// scope would be allocated on the heap.
-fn help_with(count: usize, is_done: &AtomicBool) {
-    match count {
-        0 => {}
-        1 => help_until(is_done),
-        _ => {
-            rayon::join(|| help_until(is_done), || help_with(count - 1, is_done));
-        }
-    }
-}
-
-struct EndOnDrop<'d>(&'d AtomicBool);
-
-impl Drop for EndOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-fn help_until(is_done: &AtomicBool) {
-    let mut idle = 0;
-    while !is_done.load(Ordering::Relaxed) {
-        if rayon::yield_now() == Some(rayon::Yield::Executed) {
-            idle = 0;
-            continue;
-        }
-        idle += 1;
-        match idle {
-            0..MAX_SPINS => std::hint::spin_loop(),
-            MAX_SPINS..MAX_YIELDS => std::thread::yield_now(),
-            _ => std::thread::sleep(NAP),
-        }
-    }
 }
 
 /// Returns the estimated time of a body, in nanoseconds.

@@ -7,6 +7,7 @@ use crate::body::{Body, Operands, PlannedLoop, Setting, Translatable};
 use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Node, Operand, UNBOUNDED_ITERATIONS};
 use crate::run::typed::Typed;
+use crate::threads::Estimate;
 use crate::views::{Start, View};
 
 /// The estimated overhead per iteration of a loop that contains loops, in nanoseconds.
@@ -106,41 +107,23 @@ fn condition(setting: &Setting<'_>, holds: &Operand) -> Start {
 /// smaller.
 const ASSUMED_ITERATIONS: usize = 16;
 
-/// The estimated run time of a program, in nanoseconds.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Estimate {
-    pub(crate) all: f64,
-    /// The run time of the nodes that may run on several threads.
-    pub(crate) on_threads: f64,
+/// Returns the estimated run time of a program.
+pub(crate) fn estimate<T>(program: &Prepared<T>) -> Estimate {
+    let zero = Estimate::default();
+    program.iter().map(estimate_of_node).fold(zero, |sum, node| sum.plus(node, 1))
 }
 
-impl Estimate {
-    pub(crate) fn of<T>(program: &Prepared<T>) -> Self {
-        let zero = Estimate::default();
-        program.iter().map(Estimate::of_node).fold(zero, |sum, node| sum.plus(node, 1))
-    }
-
-    fn of_node<T>(run: &Run<T>) -> Self {
-        let zero = Estimate::default();
-        match run {
-            // Halve the result of `nanoseconds`. The result is also used to decide how often to check for cancellation,
-            // so it is a cautious estimate: about twice the expected time.
-            Run::Body(times, body) => {
-                Estimate { all: *times as f64 * body.nanoseconds() as f64 / 2.0, on_threads: 0.0 }
-            }
-            Run::Nest(times, body) => zero.plus(Estimate::of(body), *times),
-            Run::While(node) => {
-                let times = node.bound.unwrap_or(ASSUMED_ITERATIONS).min(ASSUMED_ITERATIONS);
-                zero.plus(Estimate::of(&node.test), times).plus(Estimate::of(&node.body), times)
-            }
-            Run::Choice(_, branches) => zero.plus(Estimate::of(&branches[0]), 1).plus(Estimate::of(&branches[1]), 1),
-            Run::Typed(typed) => typed.estimate(),
+fn estimate_of_node<T>(run: &Run<T>) -> Estimate {
+    let zero = Estimate::default();
+    match run {
+        Run::Body(times, body) => zero.plus(body.estimate(), *times),
+        Run::Nest(times, body) => zero.plus(estimate(body), *times),
+        Run::While(node) => {
+            let times = node.bound.unwrap_or(ASSUMED_ITERATIONS).min(ASSUMED_ITERATIONS);
+            zero.plus(estimate(&node.test), times).plus(estimate(&node.body), times)
         }
-    }
-
-    fn plus(self, other: Estimate, times: usize) -> Self {
-        let times = times as f64;
-        Estimate { all: self.all + times * other.all, on_threads: self.on_threads + times * other.on_threads }
+        Run::Choice(_, branches) => zero.plus(estimate(&branches[0]), 1).plus(estimate(&branches[1]), 1),
+        Run::Typed(typed) => typed.estimate(),
     }
 }
 

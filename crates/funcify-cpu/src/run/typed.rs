@@ -14,12 +14,12 @@ use smallvec::SmallVec;
 
 use super::pieces::{self, Pieces, Places};
 use super::positions::{Index, Movement};
-use super::program::Estimate;
 use crate::body::Setting;
 use crate::kernels::math::MathTable;
 use crate::kernels::whole::{WholeKernel, elements, elements_mut};
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op};
+use crate::threads::{Estimate, are_threads_at_hand};
 use crate::views::{Range, Start, Unwritten, View, borrow};
 use funcify_body::float::Float;
 
@@ -119,7 +119,7 @@ impl Typed {
             Kind::Fused(fused, pieces) => {
                 let places = Places { ranges: &ranges, types: &self.types };
                 if let Some(pieces) = pieces
-                    && pieces::are_threads_at_hand()
+                    && are_threads_at_hand()
                     && pieces.run::<T, S>(simd, views, integers, places)
                 {
                     return;

@@ -62,9 +62,9 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// Returns the strategy for a loop, regardless of its `unroll` hint. If the lowering rule asks for unrolling, but the loop cannot be unrolled, falls
-    /// back to a native loop. If unrolling is forced, falls back only if the numbers of steps and rows are bounded, and
-    /// otherwise returns an error.
+    /// Returns the strategy for a loop, regardless of its `unroll` hint. If the lowering rule asks for unrolling, but the
+    /// loop cannot be unrolled, falls back to a native loop. If unrolling is forced, falls back only if the numbers of
+    /// steps and rows are bounded, and otherwise returns an error.
     fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
         let (scan, forced) = (call.scan, self.settings.forced_strategy());
         match self.settings.strategy_of(scan, call.at)? {

@@ -1,6 +1,6 @@
 //! Tests where plans write their results: a trace is written directly into its concatenation with other rows, and the
 //! next state overwrites the previous one. Also tests the layout of the residuals that forward and backward plans
-//! share, concatenated tensors that fused bodies read in place, and fused bodies that run in pieces.
+//! share, concatenated tensors that fused bodies read in place, and fused bodies and instructions that run in pieces.
 
 use funcify::derivative::Pullback;
 use funcify::dispatch::{Declined, Function};
@@ -196,5 +196,37 @@ fn bodies_in_pieces_have_the_same_results() {
         let outside = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
         assert_eq!(outside, expected, "on a thread that is not in the pool");
         assert_eq!(expected, funcify::evaluate(&graph, &inputs).unwrap());
+    }
+}
+
+/// The gradient of a loop whose steps mix all rows and all columns of its state, so that its plan has a single part.
+fn mixing_gradient() -> Graph {
+    let loss = Graph::build("mixing", |g| {
+        let (x, w) = (g.input("x", "f32[260,130]"), g.input("w", "f32[130,130]"));
+        let (last, ()) = scan_with(ScanOptions::new().length(3), x, (), |x, ()| {
+            let rows = x.square().sum(1) * 0.01;
+            ((x.matmul(w) - x.max(0) - rows.unsqueeze(1)).tanh(), ())
+        });
+        last.square().sum(..)
+    });
+    loss.unwrap().value_and_grad(["x", "w"], GradOptions::new()).unwrap()
+}
+
+/// Large products, folds and maps of a plan with a single part run on all threads of the pool. The number of threads
+/// does not change the results.
+#[test]
+fn large_instructions_in_pieces_have_the_same_results() {
+    let graph = mixing_gradient();
+    let planned = plan(&graph).unwrap().plan;
+    assert!(planned.stages.iter().all(|stage| stage.parts.len() == 1), "{graph}");
+    let number = |i: &[usize]| Scalar::Float(((i[0] * 31 + i[1] * 17) % 23) as f64 / 97.0 - 0.1);
+    let inputs = [[260, 130], [130, 130]].map(|shape| HostTensor::from_fn(DType::F32, &shape, number));
+    let with_threads = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap())
+    };
+    let expected = with_threads(1);
+    for threads in [2, 3, 5] {
+        assert_eq!(with_threads(threads), expected, "{threads} threads");
     }
 }

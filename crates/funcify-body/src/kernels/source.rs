@@ -15,11 +15,11 @@ pub enum Source<'a, T> {
 }
 
 impl<'a, T> Source<'a, T> {
-    /// Returns the operand without the rows before `row`.
-    pub fn from_row(self, row: usize) -> Self {
+    /// Returns the operand without its first rows.
+    pub fn skip_rows(self, rows: usize) -> Self {
         match self {
-            Source::Lanes { data, stride } => Source::Lanes { data: &data[row * stride..], stride },
-            Source::Element { data, stride } => Source::Element { data: &data[row * stride..], stride },
+            Source::Lanes { data, stride } => Source::Lanes { data: &data[rows * stride..], stride },
+            Source::Element { data, stride } => Source::Element { data: &data[rows * stride..], stride },
             Source::Same => Source::Same,
         }
     }

@@ -140,7 +140,7 @@ fn step<T: MathTable, S: Simd>(simd: S, tiled: &Tiled, cursors: &mut [Cursor], v
         return run_elementwise(simd, op, target, &sources);
     }
     divided::by_rows(pieces, target, &|first, target| {
-        run_elementwise(simd, op, target, &sources.map(|source| source.from_row(first)));
+        run_elementwise(simd, op, target, &sources.map(|source| source.skip_rows(first)));
     });
 }
 
@@ -187,8 +187,8 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
                 return product(simd, &mut target, &factors[..inner.len()], init, *then);
             }
             divided::by_rows(pieces, target, &|first, mut target| {
-                let factors = factors.map(|factor| factor.from_row(first));
-                product(simd, &mut target, &factors[..inner.len()], init.map(|init| init.from_row(first)), *then);
+                let factors = factors.map(|factor| factor.skip_rows(first));
+                product(simd, &mut target, &factors[..inner.len()], init.map(|init| init.skip_rows(first)), *then);
             });
         }
         Op::FoldRows { fold, accumulate } | Op::FoldLanes { fold, accumulate } => {
@@ -199,7 +199,7 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
             } else {
                 target.lanes = 1;
                 divided::by_rows(pieces, target, &|first, to| {
-                    let (a, b) = (a.from_row(first), b.map(|b| b.from_row(first)));
+                    let (a, b) = (a.skip_rows(first), b.map(|b| b.skip_rows(first)));
                     simd.vectorize(&mut FoldLanes { fold, to, lanes, a, b, accumulate });
                 });
             }

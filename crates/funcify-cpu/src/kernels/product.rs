@@ -33,10 +33,10 @@ pub(crate) struct Factor<'a, T> {
 }
 
 impl<T> Factor<'_, T> {
-    /// Returns the operands without the rows of the left operand before `row`.
-    pub(crate) fn from_row(self, row: usize) -> Self {
+    /// Returns the operands without the first rows of the left operand.
+    pub(crate) fn skip_rows(self, rows: usize) -> Self {
         // The list of operands contains empty ones.
-        Factor { left: self.left.get(row * self.stride..).unwrap_or_default(), ..self }
+        Factor { left: self.left.get(rows * self.stride..).unwrap_or_default(), ..self }
     }
 }
 

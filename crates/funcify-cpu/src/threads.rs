@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The minimum estimated time of a piece, in nanoseconds. The thread that runs a shorter piece would spend most of the time
-/// on fetching the operands from another thread's cache.
+/// The minimum estimated time of a piece, in nanoseconds. The thread that runs a shorter piece would spend most of the
+/// time on fetching the operands from another thread's cache.
 pub(crate) const MIN_NS_PER_PIECE: f64 = 8_000.0;
 /// The minimum estimated time, in nanoseconds, that a program must spend in divided bodies in order to run on the
 /// thread pool. Handing a program over to the pool takes about 20 microseconds, and spinning threads slow down other

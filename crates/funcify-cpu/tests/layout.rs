@@ -167,6 +167,19 @@ fn rotations_and_padding_are_read_in_place() {
     }
 }
 
+/// Asserts that the results of a graph are the same on one, two and three threads, and returns them.
+fn same_on_all_threads(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
+    let with_threads = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| Function::compile(graph, &Cpu::default()).unwrap().call_host(inputs).unwrap())
+    };
+    let expected = with_threads(1);
+    for threads in [2, 3] {
+        assert_eq!(with_threads(threads), expected, "{threads} threads");
+    }
+    expected
+}
+
 /// Large fused bodies run on all threads of the pool. The number of threads does not change the results.
 #[test]
 fn bodies_in_pieces_have_the_same_results() {
@@ -185,14 +198,7 @@ fn bodies_in_pieces_have_the_same_results() {
         let graph = graph.unwrap();
         let number = |i: &[usize]| Scalar::Int((i.iter().fold(1, |sum, i| sum * 7 + i) % 11) as i64 - 5);
         let inputs = [&[90, 300][..], &[300]].map(|shape| HostTensor::from_fn(DType::I64, shape, number).cast(dtype));
-        let with_threads = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap())
-        };
-        let expected = with_threads(1);
-        for threads in [2, 3] {
-            assert_eq!(with_threads(threads), expected, "{threads} threads");
-        }
+        let expected = same_on_all_threads(&graph, &inputs);
         let outside = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
         assert_eq!(outside, expected, "on a thread that is not in the pool");
         assert_eq!(expected, funcify::evaluate(&graph, &inputs).unwrap());
@@ -221,12 +227,5 @@ fn large_instructions_in_pieces_have_the_same_results() {
     assert!(planned.stages.iter().all(|stage| stage.parts.len() == 1), "{graph}");
     let number = |i: &[usize]| Scalar::Float(((i[0] * 31 + i[1] * 17) % 23) as f64 / 97.0 - 0.1);
     let inputs = [[260, 130], [130, 130]].map(|shape| HostTensor::from_fn(DType::F32, &shape, number));
-    let with_threads = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap())
-    };
-    let expected = with_threads(1);
-    for threads in [2, 3] {
-        assert_eq!(with_threads(threads), expected, "{threads} threads");
-    }
+    same_on_all_threads(&graph, &inputs);
 }

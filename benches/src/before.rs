@@ -26,19 +26,27 @@ pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) 
 /// The suffix of the names of subjects that run in the earlier build.
 const EARLIER_SUFFIX: &str = ", before";
 
-/// Prints each row whose time changed by more than a factor of [`ALLOWED`], and a summary. Returns `false` if a row
-/// became slower by more than this factor, or if no rows could be compared. Skips the build times (`make`), which are
-/// measured only once.
+/// Prints each row whose time or memory changed by more than a factor of [`ALLOWED`], and summaries. Returns `false` if a
+/// row became slower or needs more memory by more than this factor, or if no rows could be compared.
 pub(crate) fn print(rows: &[Measurement]) -> bool {
+    let are_as_fast = print_times(rows);
+    print_memory(rows) && are_as_fast
+}
+
+/// Returns the row of the earlier build that belongs to `row`.
+fn earlier<'a>(row: &Measurement, rows: &'a [Measurement]) -> Option<&'a Measurement> {
+    let name = format!("{}{EARLIER_SUFFIX}", row.subject);
+    rows.iter().find(|other| other.has_same_workload_and_phase(row) && other.subject == name)
+}
+
+/// Prints the rows whose times changed, and a summary. Skips the build times (`make`), which are measured only once.
+/// Returns `false` if a row became slower, or if there are no rows.
+fn print_times(rows: &[Measurement]) -> bool {
     println!("| workload | phase | subject | before, low | now, low | ratio of lows | of medians |");
     println!("|---|---|---|--:|--:|--:|--:|");
     let (mut slower, mut faster, mut all, mut logarithms) = (0, 0, 0, 0.0);
     for row in rows.iter().filter(|row| !row.phase.starts_with("make")) {
-        let name = format!("{}{EARLIER_SUFFIX}", row.subject);
-        let Some(before) = rows.iter().find(|other| other.has_same_workload_and_phase(row) && other.subject == name)
-        else {
-            continue;
-        };
+        let Some(before) = earlier(row, rows) else { continue };
         let ratio = row.low_s / before.low_s;
         all += 1;
         logarithms += ratio.ln();
@@ -63,23 +71,52 @@ pub(crate) fn print(rows: &[Measurement]) -> bool {
     slower == 0 && all > 0
 }
 
+/// Prints the rows whose memory changed, and a summary: of the rows for building a program, the peak memory of the
+/// process; of the others, the peak memory of a run. Returns `false` if a row needs more memory.
+fn print_memory(rows: &[Measurement]) -> bool {
+    println!("\n| workload | phase | subject | MiB before | MiB now | ratio |\n|---|---|---|--:|--:|--:|");
+    let (mut more, mut less, mut all) = (0, 0, 0);
+    for row in rows {
+        let before = earlier(row, rows).and_then(|before| before.peak_bytes);
+        let (Some(before), Some(now)) = (before, row.peak_bytes) else { continue };
+        let ratio = now as f64 / before.max(1) as f64;
+        all += 1;
+        more += usize::from(ratio > ALLOWED);
+        less += usize::from(ratio < 1.0 / ALLOWED);
+        if !(1.0 / ALLOWED..=ALLOWED).contains(&ratio) {
+            let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            println!(
+                "| {} | {} | {} | {:.4} | {:.4} | {ratio:.2} |",
+                row.workload,
+                row.phase,
+                row.subject,
+                mebibytes(before),
+                mebibytes(now)
+            );
+        }
+    }
+    println!("\nOf {all} rows, {more} need more memory by more than 5 %, {less} less.");
+    more == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rows::Samples;
     use crate::subjects::{ALL, Phase};
 
-    fn row(subject: &str, low: f64) -> Measurement {
+    fn row(subject: &str, low: f64, bytes: u64) -> Measurement {
         let mut samples = Samples::default();
         samples.add(vec![low, 2.0 * low], vec![low, low]);
-        Measurement::run_row("rnn T=1", subject, Phase::Forward, &samples, (None, None), None)
+        Measurement::run_row("rnn T=1", subject, Phase::Forward, &samples, (Some(bytes), None), None)
     }
 
     #[test]
-    fn a_row_that_is_slower_than_before_fails() {
-        assert!(print(&[row("cpu", 1.04), row("cpu, before", 1.0)]));
-        assert!(!print(&[row("cpu", 1.06), row("cpu, before", 1.0)]));
-        assert!(!print(&[row("cpu", 1.0)]), "nothing was compared");
+    fn a_row_that_is_slower_or_needs_more_memory_than_before_fails() {
+        assert!(print(&[row("cpu", 1.04, 104), row("cpu, before", 1.0, 100)]));
+        assert!(!print(&[row("cpu", 1.06, 100), row("cpu, before", 1.0, 100)]));
+        assert!(!print(&[row("cpu", 1.0, 106), row("cpu, before", 1.0, 100)]));
+        assert!(!print(&[row("cpu", 1.0, 100)]), "nothing was compared");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::memory::read_status;
 use crate::protocol::{Answer, Request};
 
 /// A connection to a running worker. Dropping the connection asks the worker to quit, and kills it if it is still
@@ -33,6 +34,13 @@ impl Connection {
             }
         });
         Ok(Connection { child, input, answers })
+    }
+
+    /// Returns the worker's peak resident memory since it started, without the pages of its program file, in bytes.
+    /// Returns `None` if the system does not report it.
+    pub(crate) fn peak_memory(&self) -> Option<u64> {
+        let read = |name| read_status(&self.child.id().to_string(), name);
+        Some(read("VmHWM:")?.saturating_sub(read("RssFile:")?) as u64)
     }
 
     /// Sends a request and waits for its answer. Kills the worker if it does not answer within `timeout`.

@@ -84,6 +84,8 @@ struct RunningSubject {
     subject: &'static Subject,
     connection: Connection,
     build_times: (f64, f64),
+    /// The worker's peak memory when it had built the program and run it once.
+    build_memory: Option<u64>,
     samples: Samples,
 }
 
@@ -135,6 +137,7 @@ impl Item<'_> {
                 each.subject.name,
                 self.phase,
                 each.build_times,
+                each.build_memory,
                 checked,
             ));
             measured.rows.push(Measurement::run_row(
@@ -173,7 +176,8 @@ impl Item<'_> {
         };
         let results = read_safetensors(&outputs).map_err(|error| error.to_string())?;
         values.add(subject.name, results);
-        Ok(RunningSubject { subject, connection, build_times, samples: Samples::default() })
+        let build_memory = connection.peak_memory();
+        Ok(RunningSubject { subject, connection, build_times, build_memory, samples: Samples::default() })
     }
 
     /// Runs a subject's program repeatedly for one turn, and records the times.

@@ -26,7 +26,7 @@ impl MemoryBaseline {
         ALLOCATOR.reset_peak_usage();
         // Reset the peak resident set size to the current size (on Linux, see proc_pid_clear_refs(5)).
         let was_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
-        let resident = was_reset.then(|| read_status("VmRSS:")).flatten();
+        let resident = was_reset.then(|| read_status("self", "VmRSS:")).flatten();
         MemoryBaseline { allocated: ALLOCATOR.current_usage(), resident }
     }
 
@@ -39,14 +39,14 @@ impl MemoryBaseline {
     /// Returns the peak resident memory since this baseline, minus the memory resident at the baseline, in bytes.
     /// Returns `None` if the system does not report it.
     pub(crate) fn resident(&self) -> Option<usize> {
-        Some(read_status("VmHWM:")?.saturating_sub(self.resident?))
+        Some(read_status("self", "VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
-/// Reads a value, in bytes, from `/proc/self/status`. Returns `None` on systems other than Linux, because only Linux
+/// Reads a value, in bytes, from `/proc/PROCESS/status`. Returns `None` on systems other than Linux, because only Linux
 /// has this file.
-fn read_status(name: &str) -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+pub(crate) fn read_status(process: &str, name: &str) -> Option<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()? * 1024)
 }

@@ -20,9 +20,10 @@ pub(crate) struct Measurement {
     /// The interquartile range of the wall times, relative to the median, or `None` for a single run.
     pub(crate) spread: Option<f64>,
     /// The peak memory of a run, excluding the inputs and the program, as measured by the allocator if possible, and
-    /// otherwise by the system.
+    /// otherwise by the system. In the rows for building a program: as `system_bytes`.
     pub(crate) peak_bytes: Option<u64>,
-    /// The peak memory of a run, excluding the inputs and the program, as measured by the system.
+    /// The peak memory of a run, excluding the inputs and the program, as measured by the system. In the rows for building
+    /// a program: the peak memory of the process until the first run ended, without the pages of its program file.
     pub(crate) system_bytes: Option<u64>,
     /// The ratio of this subject's shortest run to that of the handwritten loop in the same library.
     pub(crate) ratio_to_hand_written: Option<f64>,
@@ -88,13 +89,14 @@ impl Measurement {
         subject: &str,
         phase: Phase,
         (wall, cpu): (f64, f64),
+        system_bytes: Option<u64>,
         checked: Option<&str>,
     ) -> Measurement {
         let phase = if phase == Phase::Forward { "make" } else { "make-train" };
         let samples = Samples { wall: vec![wall], cpu: vec![cpu] };
         Measurement {
             phase: phase.into(),
-            ..Measurement::run_row(workload, subject, Phase::Forward, &samples, (None, None), checked)
+            ..Measurement::run_row(workload, subject, Phase::Forward, &samples, (None, system_bytes), checked)
         }
     }
 

@@ -29,7 +29,9 @@ impl Compiled<Tensor> for Loop {
         let engine = &self.engine;
         let given = operands.iter().enumerate().map(|(index, tensor)| match (engine.reads(index), engine.dtype()) {
             (None, _) => Ok(Some(Elements::NONE)),
-            (Some(own), dtype) if own != dtype => Ok(engine.elements(index, &download(&self.burn, tensor, own)?)),
+            (Some(own), dtype) if own != dtype => {
+                Ok(engine.elements(index, &download(&self.burn, tensor, own)?).map(Elements::into_owned))
+            }
             (Some(_), DType::F64) => Ok(Some(Elements::F64(numbers(tensor)?))),
             (Some(_), _) => Ok(Some(Elements::F32(numbers(tensor)?))),
         });

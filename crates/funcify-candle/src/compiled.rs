@@ -59,7 +59,7 @@ impl Compiled<Tensor> for Loop {
                         Elements::of_numbers(bytes.iter().map(|byte| f64::from(u8::from(*byte != 0))), engine.dtype())
                     }
                     Some(own) => match engine.elements(index, &download(tensor, own)?) {
-                        Some(numbers) => numbers,
+                        Some(numbers) => numbers.into_owned(),
                         None => return Ok(Outcome::Refused),
                     },
                     None => Elements::NONE,

@@ -1,6 +1,5 @@
 //! The `cpu` backend: runs programs on host tensors, and compiles a program as a whole if the planner supports it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use funcify_core::error::BackendError;
@@ -92,10 +91,7 @@ impl Compiled<Arc<HostTensor>> for HostProgram {
     ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
         let HostProgram(engine) = self;
         let elements = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
-            Some(_) => match engine.reads_floats(index) {
-                true => borrow_elements(tensor, engine.dtype()).or_else(|| engine.elements(index, tensor)),
-                false => engine.elements(index, tensor),
-            },
+            Some(_) => engine.elements(index, tensor),
             None => Some(Elements::NONE),
         });
         let Some(elements) = elements.collect::<Option<SmallVec<[Elements<'_>; 16]>>>() else {
@@ -114,13 +110,5 @@ impl Compiled<Arc<HostTensor>> for HostProgram {
 
     fn working_bytes(&self) -> usize {
         self.0.working_bytes()
-    }
-}
-
-/// Borrows the elements of a tensor. Returns `None` unless their type is `dtype`, which must be a float type.
-fn borrow_elements(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
-    match dtype {
-        DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),
-        _ => tensor.as_slice().map(|numbers| Elements::F32(Cow::Borrowed(numbers))),
     }
 }

@@ -82,17 +82,6 @@ impl Elements<'static> {
         }
     }
 
-    /// Returns the elements of a tensor of integers as integers. Returns `None` for floats and booleans.
-    fn of_integers(tensor: &HostTensor) -> Option<Elements<'static>> {
-        Some(match tensor.dtype() {
-            DType::I64 => Elements::I64(tensor.as_slice()?.to_vec().into()),
-            DType::I32 => Elements::I32(tensor.as_slice()?.to_vec().into()),
-            DType::U32 => Elements::U32(tensor.as_slice()?.to_vec().into()),
-            DType::U8 => Elements::U8(tensor.as_slice()?.to_vec().into()),
-            _ => return None,
-        })
-    }
-
     /// Allocates `count` zeros of type `ty`. `float` is the float type of the engine.
     fn zeros(ty: Type, float: DType, count: usize) -> Elements<'static> {
         match ty {
@@ -119,7 +108,38 @@ impl Elements<'static> {
     }
 }
 
-impl Elements<'_> {
+impl<'a> Elements<'a> {
+    /// Borrows the elements of a tensor of integers as integers. Returns `None` for floats and booleans.
+    fn of_integers(tensor: &'a HostTensor) -> Option<Self> {
+        Some(match tensor.dtype() {
+            DType::I64 => Elements::I64(tensor.as_slice()?.into()),
+            DType::I32 => Elements::I32(tensor.as_slice()?.into()),
+            DType::U32 => Elements::U32(tensor.as_slice()?.into()),
+            DType::U8 => Elements::U8(tensor.as_slice()?.into()),
+            _ => return None,
+        })
+    }
+
+    /// Borrows the elements of a tensor of floats. Returns `None` unless their type is `dtype`.
+    fn of_floats(tensor: &'a HostTensor, dtype: DType) -> Option<Self> {
+        match dtype {
+            DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),
+            _ => tensor.as_slice().map(|numbers| Elements::F32(Cow::Borrowed(numbers))),
+        }
+    }
+
+    /// Copies the elements if they are borrowed.
+    pub fn into_owned(self) -> Elements<'static> {
+        match self {
+            Elements::F32(numbers) => Elements::F32(numbers.into_owned().into()),
+            Elements::F64(numbers) => Elements::F64(numbers.into_owned().into()),
+            Elements::I64(integers) => Elements::I64(integers.into_owned().into()),
+            Elements::I32(integers) => Elements::I32(integers.into_owned().into()),
+            Elements::U32(integers) => Elements::U32(integers.into_owned().into()),
+            Elements::U8(integers) => Elements::U8(integers.into_owned().into()),
+        }
+    }
+
     /// Returns the elements as bytes if they are integers, or `None` if they are floats.
     fn bytes(&self) -> Option<&[u8]> {
         match self {
@@ -298,11 +318,6 @@ impl Engine {
         usize::try_from(self.plan.working_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// Returns `true` if the engine holds an operand as floats.
-    pub fn reads_floats(&self, operand: usize) -> bool {
-        self.plan.types[0][operand] == Type::Float
-    }
-
     /// Returns `true` if the engine holds all operands and results as floats.
     pub(crate) fn is_float(&self) -> bool {
         self.plan.types.iter().flatten().all(|ty| *ty == Type::Float)
@@ -313,13 +328,16 @@ impl Engine {
         &self.plan.results
     }
 
-    /// Converts a tensor to the elements of an operand. If the operand is held as floats, returns `None` for a tensor
-    /// that contains too large an integer. If the operand is held as integers, returns `None` for a tensor of floats or
-    /// booleans.
-    pub fn elements(&self, operand: usize, tensor: &HostTensor) -> Option<Elements<'static>> {
+    /// Borrows the elements of a tensor for an operand, or converts them if the operand has another type. If the operand
+    /// is held as floats, returns `None` for a tensor that contains too large an integer. If the operand is held as
+    /// integers, returns `None` for a tensor of floats or booleans.
+    pub fn elements<'a>(&self, operand: usize, tensor: &'a HostTensor) -> Option<Elements<'a>> {
         let dtype = self.dtype();
         if self.plan.types[0][operand] != Type::Float {
             return Elements::of_integers(tensor);
+        }
+        if tensor.dtype() == dtype {
+            return Elements::of_floats(tensor, dtype);
         }
         // Accept only half of the range of exact integers, to leave room for additions.
         let greatest = greatest_integer(dtype) / 2;
@@ -387,7 +405,7 @@ impl<T: Number> Executors<T> {
             let place = Storage::Input(plan.reads.len() + index);
             let is_float = plan.plan.regions.iter().any(|region| region.place == place && region.ty == Type::Float);
             match Elements::of_integers(constant).filter(|_| !is_float) {
-                Some(integers) => Constant::Integers(integers),
+                Some(integers) => Constant::Integers(integers.into_owned()),
                 None => Constant::Float(constant.scalars().map(|scalar| T::from_f64(scalar.as_f64())).collect()),
             }
         };

@@ -1,12 +1,15 @@
-//! Tests that a call allocates no memory: it uses the executor's memory and the caller's slices. The tests count only
-//! allocations on the calling thread, so other threads do not affect the result.
+//! Tests that a call on slices allocates no memory, and that a call on tensors allocates only its results. The tests count
+//! only allocations on the calling thread, so other threads do not affect the result.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "benches and other tests share these files")]
 mod plans;
 
+use std::sync::Arc;
+
 use allocation_counter::measure;
-use funcify::{DType, GradOptions, Graph, map, scan, select};
-use funcify_cpu::{Machine, OnSlices};
+use funcify::dispatch::Function;
+use funcify::{DType, GradOptions, Graph, HostTensor, full, map, scan, select};
+use funcify_cpu::{Cpu, Machine, OnSlices};
 use plans::{Channels, Sizes};
 
 #[test]
@@ -74,4 +77,24 @@ fn a_call_on_slices_of_integers_allocates_nothing_after_the_first() {
     });
     assert_eq!(counts[1..], [0, 0]);
     assert_eq!((ys, rests), ([1.5; 100], [3.0; 100]));
+}
+
+/// A call must not copy its inputs, whether they are floats or integers.
+#[test]
+fn a_call_on_tensors_allocates_little_more_than_its_results() {
+    let graph = Graph::build("table", |g| {
+        let (words, xs) = (g.input("words", "u32[T,1000]"), g.input("xs", "f32[T,1000]"));
+        let step = |(hash, total): (funcify::Value, funcify::Value), (word, x)| (((hash ^ word) * 31, total + x), ());
+        scan((full([1000], DType::U32, 0.0), full([1000], DType::F32, 0.0)), (words, xs), step).0
+    });
+    let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
+    let words = HostTensor::from_vec(vec![7u32; 100_000], &[100, 1000]).unwrap();
+    let xs = HostTensor::from_vec(vec![1.0f32; 100_000], &[100, 1000]).unwrap();
+    let inputs = [Arc::new(words), Arc::new(xs)];
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let bytes = pool.install(|| {
+        let mut call = || drop(function.call(&inputs).unwrap());
+        [(); 3].map(|()| measure(&mut call).bytes_max)
+    });
+    assert!((8000..16_000).contains(&bytes[2]), "the results have 8000 bytes: {bytes:?}");
 }

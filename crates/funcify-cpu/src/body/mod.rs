@@ -159,7 +159,7 @@ impl Setting<'_> {
         let Setting { regions, machine, .. } = *self;
         let width = machine.lanes::<T>();
         let tiles = tiles::cost(&planned.steps, width);
-        let code = registers::lower_with_cost::<T>(Slicer { regions, width, panel: None }, planned);
+        let code = registers::lower_with_cost::<T>(Slicer { regions, vectors: 1, width, panel: None }, planned);
         let code = code.filter(|(cost, _)| *cost < tiles);
         #[cfg(feature = "jit")]
         {
@@ -249,8 +249,8 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     code
 }
 
-/// Returns every version of register code that a loop may be lowered to: for the interpreter with vectors, for the
-/// interpreter with single elements, and for translation to machine code. Each version comes with the number of
+/// Returns every version of register code that a loop may be lowered to: for the interpreter with registers of each size,
+/// for the interpreter with single elements, and for translation to machine code. Each version comes with the number of
 /// elements in a register. Ignores costs, because the plan checker must check all versions.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
@@ -258,11 +258,12 @@ pub(crate) fn register_codes<T: MathTable>(
     machine: Machine,
 ) -> Vec<(RegisterCode<T>, usize)> {
     let vector = machine.lanes::<T>();
-    let slicer = |width, panel| Slicer { regions, width, panel };
-    let slicers = [slicer(vector, None), slicer(1, None), slicer(16 / size_of::<T>(), Some(2 * vector))];
+    let slicer = |vectors, width, panel| Slicer { regions, vectors, width, panel };
+    let wide = registers::sizes(planned, vector).map(|vectors| slicer(vectors, vectors * vector, None));
+    let slicers = wide.chain([slicer(1, 1, None), slicer(1, 16 / size_of::<T>(), Some(2 * vector))]);
     let code = |slicer: Slicer<'_>| {
         let code = registers::lower::<T>(slicer, planned)?;
         Some((if slicer.panel.is_none() { chained(code) } else { code }, slicer.width))
     };
-    slicers.into_iter().filter_map(code).collect()
+    slicers.filter_map(code).collect()
 }

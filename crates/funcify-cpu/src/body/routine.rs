@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::planned::PlannedLoop;
 use super::registers::{
-    Factor, Piece, Product, REGISTERS, Register as _, RegisterCode, RegisterOp, Slicer, Vector, Verb, lower,
+    Factor, Piece, Product, REGISTERS, Register as _, RegisterCode, RegisterOp, Slicer, Vectors, Verb, lower,
 };
 use super::{Address, Translatable};
 use crate::kernels::arithmetic::Arithmetic;
@@ -63,9 +63,9 @@ pub(super) fn translate_if_worthwhile<T: Translatable>(
     if !is_asked && own * calls * otherwise < MIN_GAIN_NS {
         return None;
     }
-    let slicer = Slicer { regions, width: 16 / size_of::<T>(), panel: Some(2 * machine.lanes::<T>()) };
+    let slicer = Slicer { regions, vectors: 1, width: 16 / size_of::<T>(), panel: Some(2 * machine.lanes::<T>()) };
     let code = lower::<T>(slicer, planned)?;
-    let gain = calls * (own * (otherwise - code.cost(NS_PER_REGISTER_OP, NS_PER_FUNCTION)) - NS_PER_CALL);
+    let gain = calls * (own * (otherwise - code.cost(0.0, NS_PER_REGISTER_OP, NS_PER_FUNCTION)) - NS_PER_CALL);
     if !is_asked && gain < MIN_GAIN_NS {
         return None;
     }
@@ -571,10 +571,10 @@ impl<T: MathTable, S: Simd> WithSimd for InInstructionSet<S, VectorCall<'_, T>> 
     #[inline(always)]
     fn with_simd<A: Simd>(self, _: A) {
         let InInstructionSet(simd, VectorCall(op, x, y)) = self;
-        let a = Vector::<T, S>::load(simd, x);
+        let a = Vectors::<T, S, 1>::load(simd, x);
         let value = match y {
             None => a.unary(simd, Unary::ALL[op as usize]),
-            Some(y) => a.binary(simd, Binary::ALL[op as usize], Vector::load(simd, y)),
+            Some(y) => a.binary(simd, Binary::ALL[op as usize], Vectors::load(simd, y)),
         };
         value.store(simd, x);
     }

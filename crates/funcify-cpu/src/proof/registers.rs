@@ -80,9 +80,9 @@ fn codes<T: Element>(regions: &[Region], planned: &PlannedLoop<'_>, machine: Mac
 
 impl FieldCode {
     fn of<T: Element>(code: RegisterCode<T>, width: usize, lanes: Rc<[usize]>) -> Self {
-        let RegisterCode { ops, loads, numbers, stores, streams, products } = code;
+        let RegisterCode { vectors, ops, loads, numbers, stores, streams, products } = code;
         let numbers = numbers.into_iter().map(|(to, number)| (to, field::of_f64(number.to_f64()))).collect();
-        FieldCode { width, code: RegisterCode { ops, loads, numbers, stores, streams, products }, lanes }
+        FieldCode { width, code: RegisterCode { vectors, ops, loads, numbers, stores, streams, products }, lanes }
     }
 
     /// Runs the register code for at most `most` iterations of the loop. `outer` holds the counters of the enclosing

@@ -12,24 +12,41 @@ use funcify_body::float::Float;
 const MAX_WRITTEN_VECTORS: usize = 512;
 /// The maximum number of vectors that an iteration may compute, including the terms of products.
 const MAX_COMPUTED_VECTORS: usize = 1024;
-/// The estimated time of a register op that does not call a math function, in nanoseconds.
-const NS_PER_REGISTER_OP: f64 = 2.0;
-/// The estimated time of a register op that calls a math function, in nanoseconds.
-const NS_PER_FUNCTION: f64 = 7.0;
+/// The estimated time of a register op without the work on its vectors, in nanoseconds.
+const NS_PER_REGISTER_OP: f64 = 1.5;
+/// The estimated time for each vector of an op's registers, in nanoseconds.
+const NS_PER_VECTOR: f64 = 0.5;
+/// The same for an op that calls a math function.
+const NS_PER_FUNCTION: f64 = 5.5;
+/// The maximum number of vectors in a register.
+const MAX_VECTORS: usize = 8;
 /// The minimum trip count for which loading registers pays off.
 const MIN_ITERATIONS: usize = 4;
 
-/// Lowers a loop to register code. Returns the estimated time of an iteration, in nanoseconds, and the code. Returns
-/// `None` under the same conditions as [`lower`].
+/// Lowers a loop to register code with the fastest size of registers. `slicer` has registers of one vector. Returns the
+/// estimated time of an iteration, in nanoseconds, and the code. Returns `None` if [`lower`] returns `None` for all
+/// sizes.
 pub(in super::super) fn lower_with_cost<T: Float>(
     slicer: Slicer<'_>,
     planned: &PlannedLoop<'_>,
 ) -> Option<(f64, RegisterCode<T>)> {
-    let code = lower::<T>(slicer, planned)?;
-    Some((code.cost(NS_PER_REGISTER_OP, NS_PER_FUNCTION), code))
+    let codes = sizes(planned, slicer.width).filter_map(|vectors| {
+        let code = lower::<T>(Slicer { vectors, width: vectors * slicer.width, ..slicer }, planned)?;
+        Some((code.cost(NS_PER_REGISTER_OP, NS_PER_VECTOR, NS_PER_FUNCTION), code))
+    });
+    codes.min_by(|(one, _), (other, _)| one.total_cmp(other))
 }
 
-/// Lowers a loop to register code for vectors of the slicer's width. Returns `None` if the loop has few iterations, is
+/// Returns the numbers of vectors that a register of a loop may hold, for vectors of `width` elements. Registers are not
+/// larger than the longest row needs.
+pub(in super::super) fn sizes(planned: &PlannedLoop<'_>, width: usize) -> impl Iterator<Item = usize> {
+    let lanes = |step: &Step<'_>| if let Step::Do(instruction) = step { instruction.lanes } else { 1 };
+    let most = planned.steps.iter().map(lanes).max().unwrap_or(1).div_ceil(width);
+    let sizes = std::iter::successors(Some(1), |vectors| Some(2 * vectors));
+    sizes.take_while(move |vectors| *vectors < 2 * most && *vectors <= MAX_VECTORS)
+}
+
+/// Lowers a loop to register code for registers of the slicer's size. Returns `None` if the loop has few iterations, is
 /// too large, contains an instruction that register code does not support, or accesses memory in a way that registers
 /// do not support.
 pub(in super::super) fn lower<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<RegisterCode<T>> {
@@ -53,17 +70,20 @@ pub(in super::super) fn lower<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoo
     Some(lowering.code)
 }
 
-/// The regions and the vector width that determine how operands are divided into pieces.
+/// The regions and the size of registers that determine how operands are divided into pieces.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Slicer<'r> {
     pub(in super::super) regions: &'r [Region],
+    /// The number of vectors in a register.
+    pub(in super::super) vectors: usize,
+    /// The number of elements in a register.
     pub(in super::super) width: usize,
     /// The number of columns in a panel of a packed matrix. If it is `None`, loops with products are not lowered.
     pub(in super::super) panel: Option<usize>,
 }
 
 impl Slicer<'_> {
-    /// Divides an operand into pieces of at most one vector, row by row.
+    /// Divides an operand into pieces of at most one register, row by row.
     fn pieces(self, operand: &Operand, rows: usize, lanes: usize) -> Vec<Piece> {
         let start = operand.unit * self.regions[operand.region].pitch + operand.offset;
         let piece = |at, len| Piece { region: operand.region, at, steps: operand.steps, len };
@@ -180,7 +200,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         let mut lowering = Lowering {
             slicer,
             level,
-            code: RegisterCode::default(),
+            code: RegisterCode { vectors: slicer.vectors, ..RegisterCode::default() },
             resident: HashMap::new(),
             loaded: HashMap::new(),
             streams: HashMap::new(),
@@ -204,7 +224,7 @@ impl<'r, T: Float> Lowering<'r, T> {
     /// Allocates a register. Returns `None` if all registers are in use.
     fn register(&mut self) -> Option<u8> {
         self.used += 1;
-        u8::try_from(self.used - 1).ok().filter(|_| self.used <= REGISTERS)
+        u8::try_from(self.used - 1).ok().filter(|_| self.used <= REGISTERS / self.slicer.vectors)
     }
 
     /// Returns the register that holds a piece, and emits a load if necessary.

@@ -7,8 +7,8 @@
 //! Data whose address is the same in every iteration stays in a register during the whole loop. Data whose address
 //! changes is loaded and stored in each iteration. Small carries therefore never reach memory while the loop runs.
 //!
-//! A register holds a [`Piece`]: at most one vector of adjacent elements, or a single element broadcast to all lanes.
-//! Lanes beyond the length of a piece hold arbitrary values, which take part in computations but are never stored.
+//! A register holds a [`Piece`]: adjacent elements of up to 1, 2, 4 or 8 vectors, or a single element broadcast to all
+//! lanes. The number of vectors is the same for all registers of a loop, and is chosen by cost. Lanes beyond the length of a piece hold arbitrary values, which take part in computations but are never stored.
 //!
 //! A loop with a condition ends in the middle of an iteration, as soon as the condition is false.
 //!
@@ -24,20 +24,23 @@ mod lower;
 mod run;
 
 pub(super) use chain::chain;
-pub(super) use lower::{Slicer, lower, lower_with_cost};
+pub(super) use lower::{Slicer, lower, lower_with_cost, sizes};
 pub(super) use run::run;
 #[cfg(feature = "jit")]
-pub(super) use run::{Register, Vector};
+pub(super) use run::{Register, Vectors};
 
 use crate::kernels::{Binary, Unary};
 use crate::plan::DEPTH;
 
-/// The number of registers. The index of a register is a `u8`.
+/// The number of registers that hold one vector. The index of a register is a `u8`. Registers that hold more vectors are
+/// fewer, so all registers together have the same size.
 pub(crate) const REGISTERS: usize = 256;
 
 /// The body of a loop as register code.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct RegisterCode<T> {
+    /// The number of vectors in a register.
+    pub(crate) vectors: usize,
     /// The ops that run in each iteration.
     pub(crate) ops: Vec<RegisterOp>,
     /// The pieces loaded before the first iteration, with their registers.
@@ -80,14 +83,15 @@ impl<T> RegisterCode<T> {
         outside.chain(&self.streams)
     }
 
-    /// Returns the estimated time of an iteration in nanoseconds. A register op takes `ns_per_op`, or
-    /// `ns_per_function` if it calls a math function.
-    pub(super) fn cost(&self, ns_per_op: f64, ns_per_function: f64) -> f64 {
+    /// Returns the estimated time of an iteration in nanoseconds. A register op takes `ns_per_op`, and `ns_per_vector` or
+    /// `ns_per_function` for each vector of a register.
+    pub(super) fn cost(&self, ns_per_op: f64, ns_per_vector: f64, ns_per_function: f64) -> f64 {
         let is_function = |op: &RegisterOp| matches!(op.verb, Verb::Unary(_) | Verb::Binary(_));
-        let ops: f64 = self.ops.iter().map(|op| if is_function(op) { ns_per_function } else { ns_per_op }).sum();
+        let of_vector = |op: &RegisterOp| if is_function(op) { ns_per_function } else { ns_per_vector };
+        let ops: f64 = self.ops.iter().map(|op| ns_per_op + of_vector(op) * self.vectors as f64).sum();
         let terms =
             |product: &Product| product.factors.iter().map(|factor| factor.inner).sum::<usize>() * product.to.len();
-        ops + self.products.iter().map(terms).sum::<usize>() as f64 * ns_per_op / 2.0
+        ops + self.products.iter().map(terms).sum::<usize>() as f64 * (ns_per_op + ns_per_vector) / 2.0
     }
 
     /// Returns `true` if every piece has exactly one element.

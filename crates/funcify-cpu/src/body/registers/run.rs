@@ -21,10 +21,24 @@ pub(in super::super) fn run<T: MathTable, S: Simd>(
     addresses: &mut [Address],
     more: impl FnMut() -> usize,
 ) {
-    if code.is_single() {
-        simd.vectorize(Loop { simd, code, views, addresses, more, register: PhantomData::<Single<T>> });
-    } else {
-        simd.vectorize(Loop { simd, code, views, addresses, more, register: PhantomData::<Vector<T, S>> });
+    macro_rules! run_with {
+        ($Register:ty, $count:expr) => {
+            simd.vectorize(Loop::<_, _, _, $Register, { REGISTERS / $count }> {
+                simd,
+                code,
+                views,
+                addresses,
+                more,
+                register: PhantomData,
+            })
+        };
+    }
+    match code.vectors {
+        _ if code.is_single() => run_with!(Single<T>, 1),
+        2 => run_with!(Vectors<T, S, 2>, 2),
+        4 => run_with!(Vectors<T, S, 4>, 4),
+        8 => run_with!(Vectors<T, S, 8>, 8),
+        _ => run_with!(Vectors<T, S, 1>, 1),
     }
 }
 
@@ -59,16 +73,21 @@ pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
     fn binary(self, simd: S, op: Binary, other: Self) -> Self;
 }
 
-/// A register that holds a vector.
+/// A register that holds `COUNT` vectors, whose lanes are adjacent. One op on such a register takes less time than
+/// `COUNT` ops on registers of one vector.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
+pub(in super::super) struct Vectors<T: Float, S: Simd, const COUNT: usize>([T::Vector<S>; COUNT]);
 
-/// Implements methods of [`Vector`] by forwarding to the methods of [`Float`] with the same names.
+/// Implements methods of [`Vectors`] by calling the methods of [`Float`] with the same names for each vector.
 macro_rules! of_vectors {
     ($($name:ident($($operand:ident),*);)*) => {$(
         #[inline(always)]
         fn $name(self, simd: S, $($operand: Self),*) -> Self {
-            Vector(T::$name(simd, self.0, $($operand.0),*))
+            let mut to = self.0;
+            for index in 0..COUNT {
+                to[index] = T::$name(simd, to[index], $($operand.0[index]),*);
+            }
+            Vectors(to)
         }
     )*};
 }
@@ -83,62 +102,97 @@ macro_rules! of_elements {
     )*};
 }
 
-impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
+impl<T: MathTable, S: Simd, const COUNT: usize> Register<T, S> for Vectors<T, S, COUNT> {
     const IS_SINGLE: bool = false;
 
     #[inline(always)]
     fn splat(simd: S, number: T) -> Self {
-        Vector(T::splat(simd, number))
+        Vectors([T::splat(simd, number); COUNT])
     }
     #[inline(always)]
     fn load(simd: S, data: &[T]) -> Self {
         if let [one] = data {
-            return Vector(T::splat(simd, *one));
+            return Self::splat(simd, *one);
         }
-        match T::as_vectors::<S>(data) {
-            ([vector], []) => Vector(*vector),
-            _ => Vector(T::load_part(simd, data)),
+        let (vectors, part) = T::as_vectors::<S>(data);
+        if let (Ok(vectors), []) = (<&[T::Vector<S>; COUNT]>::try_from(vectors), part) {
+            return Vectors(*vectors);
         }
+        let mut to = [T::splat(simd, T::ZERO); COUNT];
+        to[..vectors.len()].copy_from_slice(vectors);
+        if !part.is_empty() {
+            to[vectors.len()] = T::load_part(simd, part);
+        }
+        Vectors(to)
     }
     #[inline(always)]
     fn store(self, simd: S, data: &mut [T]) {
-        match T::as_vectors_mut::<S>(data) {
-            ([vector], []) => *vector = self.0,
-            (_, part) => T::store_part(simd, part, self.0),
+        let (vectors, part) = T::as_vectors_mut::<S>(data);
+        vectors.copy_from_slice(&self.0[..vectors.len()]);
+        if !part.is_empty() {
+            T::store_part(simd, part, self.0[vectors.len()]);
         }
     }
     of_vectors! { neg(); add(other); sub(other); mul(other); div(other); mul_add(other, sum); }
 
     #[inline(always)]
     fn less(self, simd: S, other: Self) -> Self {
-        Vector(binary::mask::<T, S>(simd, T::less(simd, self.0, other.0)))
+        let mut to = self.0;
+        for (to, other) in to.iter_mut().zip(&other.0) {
+            *to = binary::mask::<T, S>(simd, T::less(simd, *to, *other));
+        }
+        Vectors(to)
     }
     #[inline(always)]
     fn less_equal(self, simd: S, other: Self) -> Self {
-        Vector(binary::mask::<T, S>(simd, T::less_equal(simd, self.0, other.0)))
+        let mut to = self.0;
+        for (to, other) in to.iter_mut().zip(&other.0) {
+            *to = binary::mask::<T, S>(simd, T::less_equal(simd, *to, *other));
+        }
+        Vectors(to)
     }
     #[inline(always)]
     fn holds(self, _: S) -> bool {
-        T::elements::<S>(&mut [self.0])[0] != T::ZERO
+        T::elements::<S>(&mut [self.0[0]])[0] != T::ZERO
     }
     #[inline(always)]
     fn select(self, simd: S, yes: Self, no: Self) -> Self {
-        Vector(T::select(simd, T::equal(simd, self.0, T::splat(simd, T::ZERO)), no.0, yes.0))
+        let mut to = self.0;
+        for ((to, yes), no) in to.iter_mut().zip(&yes.0).zip(&no.0) {
+            *to = T::select(simd, T::equal(simd, *to, T::splat(simd, T::ZERO)), *no, *yes);
+        }
+        Vectors(to)
     }
+    /// Folds the lanes of each vector in order, and then the results in order.
     #[inline(always)]
     fn fold(self, simd: S, fold: Fold, lanes: usize) -> Self {
-        let mut elements = [self.0];
-        let elements = &T::elements::<S>(&mut elements)[..lanes];
-        let folded = elements[1..].iter().fold(elements[0], |sum, x| fold.combine_elements(sum, *x));
-        Vector(T::splat(simd, folded))
+        let (mut left, mut folded) = (lanes, None);
+        for vector in self.0 {
+            let mut elements = [vector];
+            let elements = T::elements::<S>(&mut elements);
+            let elements = &elements[..left.min(elements.len())];
+            let Some((first, others)) = elements.split_first() else { break };
+            let own = others.iter().fold(*first, |sum, x| fold.combine_elements(sum, *x));
+            folded = Some(folded.map_or(own, |sum| fold.combine_elements(sum, own)));
+            left -= elements.len();
+        }
+        Self::splat(simd, folded.unwrap_or(T::ZERO))
     }
     #[inline(always)]
     fn unary(self, simd: S, op: Unary) -> Self {
-        Vector(op.of_vectors::<T, S>(simd, [self.0]))
+        let mut to = self.0;
+        for to in &mut to {
+            *to = op.of_vectors::<T, S>(simd, [*to]);
+        }
+        Vectors(to)
     }
     #[inline(always)]
     fn binary(self, simd: S, op: Binary, other: Self) -> Self {
-        Vector(op.of_vectors::<T, S>(simd, [self.0, other.0]))
+        let mut to = self.0;
+        for (to, other) in to.iter_mut().zip(&other.0) {
+            *to = op.of_vectors::<T, S>(simd, [*to, *other]);
+        }
+        Vectors(to)
     }
 }
 
@@ -203,10 +257,10 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
 
 /// The register file, aligned to a cache line.
 #[repr(align(64))]
-struct File<R>([R; REGISTERS]);
+struct File<R, const COUNT: usize>([R; COUNT]);
 
-/// Register code to interpret in a function that is compiled for the instruction set `S`.
-struct Loop<'c, 'a, T, S, M, R> {
+/// Register code to interpret with `COUNT` registers, in a function that is compiled for the instruction set `S`.
+struct Loop<'c, 'a, T, S, M, R, const COUNT: usize> {
     simd: S,
     code: &'c RegisterCode<T>,
     views: &'c mut [View<'a, T>],
@@ -215,13 +269,15 @@ struct Loop<'c, 'a, T, S, M, R> {
     register: PhantomData<R>,
 }
 
-impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for Loop<'_, '_, T, S, M, R> {
+impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>, const COUNT: usize> WithSimd
+    for Loop<'_, '_, T, S, M, R, COUNT>
+{
     type Output = ();
 
     #[inline(always)]
     fn with_simd<A: Simd>(self, _: A) {
         let Loop { simd, code, views, addresses, mut more, .. } = self;
-        let mut registers = File([R::splat(simd, T::ZERO); REGISTERS]);
+        let mut registers = File([R::splat(simd, T::ZERO); COUNT]);
         let (outside, streams) = addresses.split_at_mut(code.loads.len() + code.stores.len());
         let (loads, stores) = outside.split_at(code.loads.len());
         for ((register, _), address) in code.loads.iter().zip(loads) {
@@ -252,17 +308,18 @@ impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for
 
 /// Runs an iteration, and returns `true` if the loop continues.
 #[inline(always)]
-fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
+fn iteration<T: MathTable, S: Simd, R: Register<T, S>, const COUNT: usize>(
     simd: S,
     code: &RegisterCode<T>,
     views: &mut [View<'_, T>],
     streams: &[Address],
-    registers: &mut [R; REGISTERS],
+    registers: &mut [R; COUNT],
 ) -> bool {
     let mut last = R::splat(simd, T::ZERO);
     for op in &code.ops {
         // Closures defer the loads, so that an op loads only the operands that its verb uses.
-        let operand = |index: usize| registers[usize::from(op.from[index])];
+        // The remainder changes no index, and shows the compiler that it is in bounds.
+        let operand = |index: usize| registers[usize::from(op.from[index]) % COUNT];
         let (a, b, c) = (|| operand(0), || operand(1), || operand(2));
         let value = match op.verb {
             Verb::Load => {
@@ -317,7 +374,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
         if R::IS_SINGLE {
             last = value;
         }
-        registers[usize::from(op.to)] = value;
+        registers[usize::from(op.to) % COUNT] = value;
     }
     true
 }

@@ -6,7 +6,7 @@ use pulp::Simd;
 use crate::body::{Body, Operands, PlannedLoop, Setting, Translatable};
 use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Node, Operand, UNBOUNDED_ITERATIONS};
-use crate::run::typed::Typed;
+use crate::run::typed::{Ranges, Typed};
 use crate::threads::Estimate;
 use crate::views::{Start, View};
 
@@ -136,7 +136,7 @@ pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
     stop: Stop<'_>,
 ) {
     let stop_timer = StopTimer { stop, left: NS_BETWEEN_STOP_CALLS, is_stopped: false };
-    let mut runner = Runner { simd, views, integers, operands: Operands::default(), stop_timer };
+    let mut runner = Runner { simd, views, integers, operands: Operands::default(), ranges: Ranges::new(), stop_timer };
     runner.run_all(program, [0; DEPTH], 0);
 }
 
@@ -179,6 +179,7 @@ struct Runner<'p, 'a, T, S> {
     /// The views of regions of integers, or an empty list if the plan has none.
     integers: &'p mut [View<'a, u8>],
     operands: Operands,
+    ranges: Ranges,
     stop_timer: StopTimer<'p>,
 }
 
@@ -209,7 +210,7 @@ impl<T: MathTable + Item, S: Simd> Runner<'_, '_, T, S> {
                 }
                 Run::Typed(typed) => {
                     self.stop_timer.count(1, typed.nanoseconds);
-                    typed.run(self.simd, self.views, self.integers, (&counters, level));
+                    typed.run(self.simd, self.views, self.integers, &mut self.ranges, (&counters, level));
                 }
             }
         }

@@ -28,6 +28,9 @@ const NS_PER_LANE: f64 = 1.0;
 /// The estimated time per element of an op in the reference evaluator, in nanoseconds.
 const NS_PER_EVALUATION: f64 = 50.0;
 
+/// The regions and ranges of a node's operands in the current iteration.
+pub(crate) type Ranges = SmallVec<[(usize, Range); 16]>;
+
 /// A fused body, an op that is computed as a whole, or an instruction on integers, in executable form.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
@@ -105,37 +108,41 @@ impl Typed {
         }
     }
 
-    /// Runs the node in the current iteration of each enclosing loop.
+    /// Runs the node in the current iteration of each enclosing loop. `ranges` is memory for the ranges of its operands.
     pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
         &self,
         simd: S,
         views: &mut [View<'a, T>],
         integers: &mut [View<'a, u8>],
+        ranges: &mut Ranges,
         (counters, level): (&[isize; DEPTH], usize),
     ) {
-        let ranges: SmallVec<[(usize, Range); 8]> =
-            self.starts.iter().map(|start| (start.region, start.inside(counters, level).range)).collect();
+        ranges.clear();
+        // `extend` is a call, which takes longer than pushing a few elements.
+        for start in &self.starts {
+            ranges.push((start.region, start.inside(counters, level).range));
+        }
         match &self.kind {
             Kind::Fused(fused, pieces) => {
-                let places = Places { ranges: &ranges, types: &self.types };
+                let places = Places { ranges, types: &self.types };
                 if let Some(pieces) = pieces
                     && are_threads_at_hand()
                     && pieces.run::<T, S>(simd, views, integers, places)
                 {
                     return;
                 }
-                let mut memory = Memory { views, integers, ranges: &ranges, types: &self.types };
+                let mut memory = Memory { views, integers, ranges, types: &self.types };
                 with_tiles(|tiles| tiles.run::<T, S>(simd, fused, &mut memory));
             }
             Kind::Evaluation(evaluation) => {
-                let mut memory = Memory { views, integers, ranges: &ranges, types: &self.types };
+                let mut memory = Memory { views, integers, ranges, types: &self.types };
                 match &evaluation.kernel {
                     Some(kernel) => memory.run_kernel(simd, kernel, evaluation.inputs.len()),
                     None => evaluate(evaluation, &mut memory),
                 }
             }
             Kind::Instruction(instruction) => {
-                run_instruction(instruction, views, integers, &ranges, &self.types);
+                run_instruction(instruction, views, integers, ranges, &self.types);
             }
         }
     }

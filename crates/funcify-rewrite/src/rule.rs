@@ -114,6 +114,11 @@ pub const RULES: &[Rule] = &[
         loops::branches,
     ),
     exact(
+        "hoisted_lookups",
+        "table lookups that depend only on sequences can be done for all steps at once, before the loop",
+        loops::hoist_lookups,
+    ),
+    exact(
         "hoisting",
         "work that depends only on sequences can be done for all steps at once, before the loop",
         loops::hoist,

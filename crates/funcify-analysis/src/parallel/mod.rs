@@ -277,9 +277,7 @@ impl ParallelAxis {
                 self.map(graph, (inputs[0], result), there, back, Label::None)?;
             }
             OpClass::Indexing(Indexing::Take(op)) if shape(inputs[1])?.len() == 1 => {
-                self.unify(graph, inputs[0], result)?;
-                self.require_label(graph, inputs[1], Label::None)?;
-                self.reject_axis(graph, result, op.axis)?;
+                self.take(graph, node, op.axis, shape(inputs[0])?.iter().product())?
             }
             OpClass::Indexing(
                 Indexing::Gather(ops::Gather { axis }) | Indexing::Scatter(ops::Scatter { axis, .. }),
@@ -374,6 +372,29 @@ impl ParallelAxis {
     fn is_linear(&self, from: DType, to: DType) -> bool {
         let is_wide = to.is_int() && (to.size() <= from.size() || self.element.is_some());
         from == to || (from.is_int() && (is_wide || Some(to) == self.element))
+    }
+
+    /// Labels a lookup along `axis` of a table of `count` elements, with an index of one axis. The table may have the
+    /// parallel axis. If the table is so small that it stays in the cache of each part, the index may have it instead.
+    fn take(&mut self, graph: &Graph, node: &Node, axis: usize, count: usize) -> Result<(), Mixed> {
+        /// The maximum number of elements of a table that every part reads.
+        const MAX_TABLE: usize = 1 << 12;
+        let [table, index, result] = [node.inputs[0], node.inputs[1], node.outputs[0]];
+        let is_index_divided =
+            matches!(self.get(graph, index), Label::Axis(_)) || self.get(graph, result) == Label::Axis(axis);
+        if is_index_divided {
+            if count > MAX_TABLE {
+                return Err(Mixed);
+            }
+            self.require_label(graph, table, Label::None)?;
+            return self.require_labels(graph, [(index, Label::Axis(0)), (result, Label::Axis(axis))]);
+        }
+        self.unify(graph, table, result)?;
+        self.reject_axis(graph, table, axis)?;
+        match self.get(graph, table) {
+            Label::Axis(_) | Label::Share => self.require_label(graph, index, Label::None),
+            Label::None | Label::Unknown => Ok(()),
+        }
     }
 
     fn reject_axis(&self, graph: &Graph, value: ValueId, axis: usize) -> Result<(), Mixed> {

@@ -112,9 +112,6 @@ impl<T: Element> Executor<T> {
     /// Creates an executor: checks the plan, and allocates its scratch memory.
     pub fn new(plan: Plan, machine: Machine) -> Result<Self, PlanError> {
         plan.check::<T>()?;
-        if std::env::var_os("PLAN").is_some() {
-            dump(&plan);
-        }
         let prepare = |stage: &Stage| {
             let is_one_part = stage.parts.len() == 1;
             let layouts = plan.regions.iter().map(|region| Layout::of(region, is_one_part)).collect();
@@ -425,55 +422,4 @@ fn split_regions<'a, T>(regions: &mut [UnsplitView<'a, T>], parts: usize, indice
         rest.push(right);
     }
     [first, rest]
-}
-
-fn dump(plan: &Plan) {
-    fn at(o: &crate::plan::Operand) -> String {
-        format!("{o:?}").replace("Operand ", "").replace(char::is_whitespace, "")
-    }
-    fn nodes(list: &[crate::plan::Node], deep: usize) {
-        use crate::plan::Node;
-        for node in list {
-            let pad = " ".repeat(deep * 2);
-            match node {
-                Node::Do(i) => eprintln!(
-                    "{pad}{:.200?} rows {} lanes {} to {} from {}",
-                    format!("{:?}", i.op),
-                    i.rows,
-                    i.lanes,
-                    at(&i.to),
-                    i.from.iter().map(at).collect::<Vec<_>>().join(" ")
-                ),
-                Node::Fused(f) => {
-                    eprintln!(
-                        "{pad}fused {:?} streams {}",
-                        f.fused.sizes(),
-                        f.streams.iter().map(at).collect::<Vec<_>>().join(" ")
-                    );
-                    for (k, n) in f.fused.body().nodes().iter().enumerate() {
-                        eprintln!("{pad}  | {k}: {n:?}");
-                    }
-                    eprintln!("{pad}  | stores {:?}", f.fused.body().stores());
-                }
-                Node::Loop { times, body } => {
-                    eprintln!("{pad}loop {times}");
-                    nodes(body, deep + 1);
-                }
-                Node::While { test, body, .. } => {
-                    eprintln!("{pad}while");
-                    nodes(test, deep + 2);
-                    eprintln!("{pad} do");
-                    nodes(body, deep + 1);
-                }
-                other => eprintln!("{pad}{:.300}", format!("{other:?}")),
-            }
-        }
-    }
-    for (k, r) in plan.regions.iter().enumerate() {
-        eprintln!("region {k}: {:?} units {} pitch {} {:?} {:?}", r.place, r.units, r.pitch, r.split, r.ty);
-    }
-    for (k, stage) in plan.stages.iter().enumerate() {
-        eprintln!("stage {k}: {} parts", stage.parts.len());
-        nodes(&stage.programs[0], 1);
-    }
 }

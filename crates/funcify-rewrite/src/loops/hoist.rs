@@ -13,15 +13,26 @@
 //! or be no larger than the sequence rows that determine it, unless it takes at most 64 KiB for all steps.
 
 use funcify_core::graph::Source;
-use funcify_core::ops::Work;
+use funcify_core::ops::{Indexing, OpClass, Work};
 
 use super::cost::affordable;
 use super::*;
 
 /// Moves work that depends only on sequences out of the loop, so that it runs before the loop.
 pub(crate) fn hoist(context: &RewriteContext<'_>) -> Option<Patch> {
+    hoist_if(context, |_| true)
+}
+
+/// Moves table lookups that depend only on sequences out of the loop, together with the work before and after them. An
+/// interpreter of loops takes about as long for a lookup in one step as for a hundred lookups at once.
+pub(crate) fn hoist_lookups(context: &RewriteContext<'_>) -> Option<Patch> {
+    hoist_if(context, |origin| origin.has_lookup)
+}
+
+/// Moves the work out of the loop for which `is_wanted` returns `true`.
+fn hoist_if(context: &RewriteContext<'_>, is_wanted: impl Fn(&Origin) -> bool) -> Option<Patch> {
     let scan = whole_loop(context).filter(|scan| !scan.sequences.is_empty())?;
-    let plan = Hoisted::of(scan)?;
+    let plan = Hoisted::of(scan, is_wanted)?;
     context.build(context.operands, |operands| plan.emit_hoisted(scan, operands))
 }
 
@@ -33,8 +44,51 @@ struct Hoisted {
     traces: Vec<(usize, ValueId)>,
 }
 
+/// The work that computes a value of a body from rows of sequences.
+struct Origin {
+    /// The rows of sequences on which the value depends.
+    sources: Vec<ValueId>,
+    has_product: bool,
+    has_lookup: bool,
+}
+
+impl Origin {
+    fn of(body: &Graph, classes: &[Class], value: ValueId) -> Self {
+        let mut origin = Origin { sources: Vec::new(), has_product: false, has_lookup: false };
+        let mut pending = vec![value];
+        let mut seen = vec![false; body.values().count()];
+        while let Some(value) = pending.pop() {
+            if std::mem::replace(&mut seen[value.index()], true) || classes[value.index()] != Class::FromSequences {
+                continue;
+            }
+            match defining_op(body, value) {
+                Some((op, operands)) => {
+                    origin.has_product |= op.work() == Work::Terms;
+                    origin.has_lookup |= is_lookup(op);
+                    pending.extend_from_slice(operands);
+                }
+                None => origin.sources.push(value),
+            }
+        }
+        origin
+    }
+}
+
+/// Returns `true` if an op reads elements of a table at computed positions.
+fn is_lookup(op: &Op) -> bool {
+    match op.class() {
+        OpClass::Indexing(op) => match op {
+            Indexing::DynamicSlice(_) | Indexing::Take(_) | Indexing::Gather(_) => true,
+            Indexing::DynamicUpdate(_) | Indexing::Scatter(_) => false,
+        },
+        OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Along(_) => false,
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+        OpClass::Control(_) | OpClass::Custom(_) => false,
+    }
+}
+
 impl Hoisted {
-    fn of(scan: &Scan) -> Option<Hoisted> {
+    fn of(scan: &Scan, is_wanted: impl Fn(&Origin) -> bool) -> Option<Hoisted> {
         let body = &scan.body;
         let present = bytes_of_step(scan);
         let classes = classes(scan);
@@ -42,11 +96,12 @@ impl Hoisted {
         let is_from_sequences = |output: &ValueId| classes[output.index()] == Class::FromSequences;
         let mut moved: Vec<bool> =
             body.nodes().iter().map(|node| node.outputs.first().is_some_and(is_from_sequences)).collect();
-        let traces: Vec<_> = traces(scan).filter(|(_, written)| is_from_sequences(written)).collect();
+        let is_wanted = |value: ValueId| is_wanted(&Origin::of(body, &classes, value));
+        let traces: Vec<_> = traces(scan).filter(|(_, value)| is_from_sequences(value) && is_wanted(*value)).collect();
         loop {
             let read = values_read(body, &moved, &traces, &uses);
-            let refused: Vec<ValueId> =
-                read.iter().copied().filter(|value| !pays_off(scan, &classes, *value)).collect();
+            let pays_off = |value: ValueId| is_wanted(value) && pays_off(scan, &classes, value);
+            let refused: Vec<ValueId> = read.iter().copied().filter(|value| !pays_off(*value)).collect();
             if refused.is_empty() {
                 let plan = Hoisted { read: affordable(body, read, &present, &scan.steps), traces };
                 let has_work = !plan.read.is_empty() || !plan.traces.is_empty();
@@ -103,20 +158,6 @@ fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     if op.is_movement() {
         return false;
     }
-    let (mut sources, mut has_product) = (Vec::new(), false);
-    let mut pending = vec![value];
-    let mut seen = vec![false; body.values().count()];
-    while let Some(value) = pending.pop() {
-        if std::mem::replace(&mut seen[value.index()], true) || classes[value.index()] != Class::FromSequences {
-            continue;
-        }
-        match defining_op(body, value) {
-            Some((op, operands)) => {
-                has_product |= op.work() == Work::Terms;
-                pending.extend_from_slice(operands);
-            }
-            None => sources.push(value),
-        }
-    }
+    let Origin { sources, has_product, .. } = Origin::of(body, classes, value);
     has_product || is_bounded(&bytes(body.ty(value)), &bytes_of(body, &sources), 1, &scan.steps)
 }

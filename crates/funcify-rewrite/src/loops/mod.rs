@@ -31,7 +31,7 @@ pub(super) use branches::branches;
 pub(super) use constants::constants;
 pub(super) use cumulative::cumulative;
 pub(super) use flatten::flatten;
-pub(super) use hoist::hoist;
+pub(super) use hoist::{hoist, hoist_lookups};
 pub(super) use interchange::interchange;
 pub(super) use invariant::invariants;
 pub(super) use last_rows::last_rows;

@@ -103,6 +103,48 @@ fn a_cellular_automaton() {
     check(&graph.unwrap(), &[grid]);
 }
 
+/// Tests integers that floats represent exactly, but that are too large for other ranges of the plan check: each plan
+/// of a debug build is checked. The integers count down from the limits of their dtypes and of floats.
+#[test]
+fn integers_near_the_limits_of_floats_and_dtypes() {
+    const FLOATS: i64 = (1 << 53) - 1;
+    // Kernels compute casts to narrower floats, so that a plan with such a cast has no proof.
+    const CASTS: [DType; 6] = [DType::Bool, DType::U8, DType::U32, DType::I32, DType::I64, DType::F64];
+    let starts = [FLOATS, FLOATS - 1, (1 << 40) + 12_345, 1 << 29, (1 << 24) - 1];
+    let cases = [
+        (DType::I64, starts.iter().flat_map(|x| [*x, -*x]).chain([i64::MAX, i64::MIN + 9]).collect()),
+        (DType::I32, vec![i64::from(i32::MAX), i64::from(i32::MIN) + 9, (1 << 29) + 1]),
+        (DType::U32, vec![i64::from(u32::MAX), (1 << 31) + 1, (1 << 24) + 9]),
+        (DType::U8, vec![i64::from(u8::MAX), 9]),
+    ];
+    let xs = HostTensor::from([0.5f64, -2.0, 3.0]);
+    for (dtype, starts) in cases {
+        for (start, other) in starts.iter().flat_map(|start| [3, (1 << 46) + 1, -7].map(|other| (*start, other))) {
+            let number = |number: i64| funcify::constant(HostTensor::scalar(number).cast(dtype));
+            let quotients = vec![Op::from(ops::Binary::Div), ops::Binary::Rem.into()];
+            let binary = ops::Binary::ALL.iter().filter(|op| !matches!(op, ops::Binary::Atan2 | ops::Binary::Copysign));
+            let shifts = [ops::Bits::ShiftLeft, ops::Bits::ShiftRightArithmetic, ops::Bits::ShiftRightLogical];
+            let compared = ops::Compare::ALL.iter().map(|op| Op::from(*op));
+            let others = binary.map(|op| Op::from(*op)).chain(shifts.map(Op::from)).chain(compared).collect();
+            let all: [Vec<Op>; 2] = [quotients, others];
+            for ops in all {
+                let graph = Graph::build("limits", |g| {
+                    let xs = g.input("xs", xs.ty());
+                    scan(number(start), xs, |count, x| {
+                        let results: Vec<Value> =
+                            ops.iter().map(|op| funcify::apply(op.clone(), &[count, number(other)])[0]).collect();
+                        let casts = results.iter().flat_map(|result| CASTS.map(|dtype| result.cast(dtype)));
+                        let sum = casts.into_iter().fold(x, |sum, cast| sum.maximum(cast.cast(DType::F64)));
+                        let narrow: Vec<Value> = results.iter().map(|result| result.cast(DType::U8)).collect();
+                        (count - 1, (sum, results, narrow))
+                    })
+                });
+                check(&graph.unwrap(), std::slice::from_ref(&xs));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_table_of_integers() {
     let weights = HostTensor::from([3i32, 5, 2, 9, 4]);

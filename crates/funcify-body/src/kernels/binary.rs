@@ -19,6 +19,8 @@ table! {
     Sub, light true, "x - y.", |simd, x, y| T::sub(simd, x, y);
     Mul, light true, "x * y.", |simd, x, y| T::mul(simd, x, y);
     Div, "x / y.", |simd, x, y| T::div(simd, x, y);
+    TruncDiv, "x / y rounded toward zero to an integer.",
+        |simd, x, y| math::trunc::<T, _>(Registers(simd), T::div(simd, x, y));
     Max, "The larger, where -0 is less than +0; NaN if either is NaN.", |simd, x, y| T::max(simd, x, y);
     Min, "The smaller, where -0 is less than +0; NaN if either is NaN.", |simd, x, y| T::min(simd, x, y);
     Less, "1 where x < y.", |simd, x, y| mask::<T, S>(simd, T::less(simd, x, y));

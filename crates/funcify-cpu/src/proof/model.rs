@@ -6,6 +6,7 @@
 //! integers). The symbols of these functions therefore agree with the functions themselves for small numbers. Both
 //! evaluations must use the same symbol for the same function.
 
+use funcify_analysis::greatest_integer;
 use funcify_core::DType;
 
 use super::field::{self, HALF, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
@@ -32,6 +33,9 @@ const WHOLE: u64 = 1002;
 const ROUNDED: u64 = 1003;
 const INPUTS: u64 = 1004;
 const UNCOMPUTED: u64 = 1005;
+
+/// The largest denominator of a fraction that is preferred to an integer with the same element.
+const MAX_DENOMINATOR: i64 = 1 << 12;
 
 /// The number of low bits that mark an element as a number of a float type narrower than f64.
 const TAG_BITS: u32 = 8;
@@ -74,6 +78,11 @@ impl Model {
         }
     }
 
+    /// Returns the quotient of two integers, rounded toward zero, or -1 if y is zero.
+    pub(super) fn quotient(self, x: u64, y: u64) -> u64 {
+        of_signed(if y == 0 { -1 } else { signed(x).wrapping_div(signed(y)) })
+    }
+
     /// Returns `true` if x < y, and `false` if either is NaN.
     pub(super) fn is_less(self, x: u64, y: u64) -> bool {
         x != NAN && y != NAN && rank(x) < rank(y)
@@ -93,17 +102,21 @@ impl Model {
         neg_number(self.max(neg_number(x), neg_number(y)))
     }
 
-    /// Rounds x to an integer. If x is a fraction of small integers, the result is `round(x)`. NaN and the infinities
+    /// Rounds x to an integer. If x is an integer that a float represents exactly, the result is x. If x is a fraction
+    /// of small integers, the result is `round(x)`. NaN and the infinities
     /// are returned unchanged. For any other x, the result is a random integer, which is often small enough to be an
     /// index.
     fn whole(self, op: Unary, x: u64, round: fn(f64) -> f64) -> u64 {
         if x == NAN || signed(x).unsigned_abs() == INFINITY {
             return x;
         }
-        match fraction(x) {
-            Some([number, 1]) => of_signed(number),
-            Some([numerator, denominator]) => of_signed(round(numerator as f64 / denominator as f64) as i64),
-            None => {
+        // Some large integers are also fractions of small integers. The denominators of such fractions are large.
+        match (fraction(x), exact_integer(x)) {
+            (Some([numerator, denominator @ ..=MAX_DENOMINATOR]), _) | (Some([numerator, denominator]), None) => {
+                of_signed(round(numerator as f64 / denominator as f64) as i64)
+            }
+            (_, Some(_)) => x,
+            (None, None) => {
                 let random = self.symbol(WHOLE + ((op as u64) << 32), x);
                 let most = if random & 1 == 0 { 8 } else { 1 << 20 };
                 of_signed((random >> 1) as i64 % most)
@@ -188,8 +201,9 @@ impl Model {
             Binary::ExpOfProduct => self.unary(Unary::Exp, mul(x, y)),
             Binary::TanhAdjoint => mul(x, sub(1, mul(y, y))),
             Binary::SigmoidAdjoint => mul(mul(x, y), sub(1, y)),
-            Binary::Rem => match (fraction(x), fraction(y)) {
-                (Some([x, 1]), Some([y, 1])) if y != 0 => of_signed(x % y),
+            Binary::TruncDiv => self.quotient(x, y),
+            Binary::Rem => match (exact_integer(x), exact_integer(y)) {
+                (Some(x), Some(y)) if y != 0 => of_signed(x % y),
                 _ => self.symbol2(2000 + op as u64, x, y),
             },
             Binary::Pow => match signed(y) {
@@ -229,6 +243,13 @@ impl Model {
             Fold::Min => INFINITY,
         }
     }
+}
+
+/// Returns the integer that an element represents, if a float of some type represents this integer exactly. Few random
+/// elements represent such an integer.
+fn exact_integer(x: u64) -> Option<i64> {
+    let greatest = greatest_integer(DType::F64);
+    Some(signed(x)).filter(|number| number.unsigned_abs() <= greatest.unsigned_abs())
 }
 
 /// Returns the key by which numbers are ordered. -inf has the lowest key, and +inf the highest.

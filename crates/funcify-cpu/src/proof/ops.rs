@@ -4,7 +4,7 @@ use funcify_core::ops::{self, Op, ReduceKind, ScatterMode, Words, threefry_bits}
 use funcify_core::types::TensorType;
 use funcify_core::{DType, HostTensor, Scalar};
 
-use super::field::{self, INFINITY, NAN, add, fraction, mul, neg, of_signed, signed, sub};
+use super::field::{self, INFINITY, NAN, add, mul, neg, of_signed, signed, sub};
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown, wrap};
 use super::model::Model;
 use crate::kernels::{Binary, Fold, Unary};
@@ -332,11 +332,7 @@ pub(super) fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: 
         ops::Binary::Add => add(x, y),
         ops::Binary::Sub => sub(x, y),
         ops::Binary::Mul => integer_product(x, y, of),
-        ops::Binary::Div if j == 0 => of_signed(-1),
-        // Divide as integers only if x is a fraction of small integers. Any other x may be a random element, so
-        // truncate the quotient with the model's symbol for truncation.
-        ops::Binary::Div if fraction(x).is_some() => of_signed(i.wrapping_div(j)),
-        ops::Binary::Div => model.unary(Unary::Trunc, model.divide(x, y)),
+        ops::Binary::Div => model.quotient(x, y),
         ops::Binary::Rem if j == 0 => x,
         ops::Binary::Rem => of_signed(i.wrapping_rem(j)),
         ops::Binary::Max => model.max(x, y),

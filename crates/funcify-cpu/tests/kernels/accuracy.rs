@@ -279,11 +279,12 @@ type Exact = fn(f64, f64) -> f64;
 #[test]
 fn of_two_operands() {
     let (x, y): (Vec<f32>, Vec<f32>) = (numbers(10_000, 0.1, 9.0, 5), numbers(10_000, -8.0, 8.0, 6));
-    let table: [(Binary, Exact, f64); 9] = [
+    let table: [(Binary, Exact, f64); 10] = [
         (Binary::Add, |x, y| x + y, 0.5),
         (Binary::Sub, |x, y| x - y, 0.5),
         (Binary::Mul, |x, y| x * y, 0.5),
         (Binary::Div, |x, y| x / y, 0.5),
+        (Binary::TruncDiv, |x, y| (x / y).trunc(), 0.0),
         (Binary::Max, f64::max, 0.0),
         (Binary::Min, f64::min, 0.0),
         (Binary::Copysign, f64::copysign, 0.0),

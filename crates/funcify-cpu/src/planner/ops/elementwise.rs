@@ -59,13 +59,7 @@ impl Scope<'_, '_> {
                 Binary::Mul
             }
             // Both operands are exact, so rounding cannot raise the quotient to the next integer.
-            ops::Binary::Div if self.graph.ty(value).dtype.is_int() => {
-                let operands = self.two_operands(node)?;
-                let quotient = self.planner.emitter.reserve(&self.shape_of(value)?, level_of(&operands));
-                let views: Vec<&View> = operands.iter().collect();
-                self.planner.emitter.map(Op::Binary(Binary::Div), &quotient, &views)?;
-                return Ok(Value::Tensor(self.emit_elementwise(Op::Unary(Unary::Trunc), &[quotient], value)?));
-            }
+            ops::Binary::Div if self.graph.ty(value).dtype.is_int() => Binary::TruncDiv,
             ops::Binary::And if is_bool => Binary::Mul,
             ops::Binary::Or if is_bool => Binary::Max,
             ops::Binary::Xor if is_bool => Binary::NotEqual,

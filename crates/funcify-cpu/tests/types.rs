@@ -79,6 +79,7 @@ fn narrower_floats_are_rounded_by_each_update() {
             scan(start, updates, |sums, updates| (sums.scatter(0, places, updates, ScatterMode::Add), ())).0
         });
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
+        assert!(function.report().fallback.is_empty());
         let inputs = [HostTensor::from([large, 0.0]), HostTensor::from([[1f32, 1.0]; 3])].map(|x| x.cast(dtype));
         assert_eq!(function.call_host(&inputs).unwrap()[0].to_f64_vec(), [large.into(), 0.0]);
     }

@@ -229,9 +229,9 @@ fn run_non_elementwise<'v, T: MathTable, S: Simd>(
             let (x, index) = (access.source(0), access.source(1));
             movement::put(&mut target, x, index, *count, *step);
         }
-        Op::Scatter { count, step, fold } => {
+        Op::Scatter { count, step, fold, then } => {
             let (x, index) = (access.source(0), access.source(1));
-            movement::scatter(&mut target, x, index, (*count, *step), *fold);
+            movement::scatter(&mut target, x, index, (*count, *step), (*fold, *then));
         }
         Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => unreachable!("`step` ran elementwise ops"),
     }

@@ -1,9 +1,14 @@
 //! Kernels that transpose, gather and scatter elements. (Copies and broadcasts use the elementwise op `Copy`.)
 
+use funcify_body::float::Float;
+use pulp::Scalar;
+
+use super::Unary;
 use super::fold::Fold;
 use super::map::Target;
+use super::math::MathTable;
 use super::source::Source;
-use funcify_body::float::Float;
+use super::table::Elementwise;
 
 /// The side length of a square block that is small enough to be transposed in registers and the L1 cache.
 const BLOCK: usize = 16;
@@ -112,21 +117,25 @@ pub(crate) fn put<T: Float>(
 }
 
 /// Scatters `x` to the target. Writes lane l of row r of `x` to the element that is `i * step` elements after lane l of
-/// row r of the target, or folds it into that element if `fold` is given. Here, i is lane l of row r of `index`. Skips
-/// indices outside `0..count`. Processes rows in order.
-pub(crate) fn scatter<T: Float>(
+/// row r of the target, or folds it into that element if `fold` is given, and applies `then`, if given, to the combined
+/// element. Here, i is lane l of row r of `index`. Skips indices outside `0..count`. Processes rows in order.
+pub(crate) fn scatter<T: MathTable>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,
     index: Source<'_, T>,
     size: (usize, usize),
-    fold: Option<Fold>,
+    (fold, then): (Option<Fold>, Option<Unary>),
 ) {
-    match fold {
-        None => scatter_with(target, x, index, size, |_, x| x),
-        Some(Fold::Sum) => scatter_with(target, x, index, size, |to, x| Fold::Sum.combine_elements(to, x)),
-        Some(Fold::Product) => scatter_with(target, x, index, size, |to, x| Fold::Product.combine_elements(to, x)),
-        Some(Fold::Max) => scatter_with(target, x, index, size, |to, x| Fold::Max.combine_elements(to, x)),
-        Some(Fold::Min) => scatter_with(target, x, index, size, |to, x| Fold::Min.combine_elements(to, x)),
+    use Fold::{Max, Min, Product, Sum};
+    match (fold, then) {
+        (None, _) => scatter_with(target, x, index, size, |_, x| x),
+        (Some(fold), Some(then)) => scatter_with(target, x, index, size, |to, x| {
+            then.of_elements(Scalar::new(), [fold.combine_elements(to, x)])
+        }),
+        (Some(Sum), None) => scatter_with(target, x, index, size, |to, x| Sum.combine_elements(to, x)),
+        (Some(Product), None) => scatter_with(target, x, index, size, |to, x| Product.combine_elements(to, x)),
+        (Some(Max), None) => scatter_with(target, x, index, size, |to, x| Max.combine_elements(to, x)),
+        (Some(Min), None) => scatter_with(target, x, index, size, |to, x| Min.combine_elements(to, x)),
     }
 }
 

@@ -393,6 +393,8 @@ pub enum Op {
         step: usize,
         /// The fold that combines an update with the current element. With `None`, the update overwrites the element.
         fold: Option<Fold>,
+        /// The function that is applied to each combined element, which rounds the element to a narrower type.
+        then: Option<Unary>,
     },
     /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. Operands: the
     /// initial row, x, and for [`Recurrence::Linear`] also a. The rows are steps, so one instruction runs a whole loop.

@@ -11,7 +11,7 @@ use super::fused::dtype;
 use super::graph::wrap;
 use super::interpret::Interpreter;
 use super::memory::OutOfBounds;
-use crate::kernels::{Fold, Recurrence};
+use crate::kernels::{Fold, Recurrence, Unary};
 use crate::plan::{Across, Instruction, Op, Operand};
 
 /// The location of an operand in the current iteration.
@@ -108,7 +108,7 @@ impl Interpreter<'_> {
                 let to = Target { at: Source { start, ..to.at }, ..to };
                 self.each(to, |it, r, l| it.read(x, r, l))
             }
-            Op::Scatter { count, step, fold } => self.scatter(to, [x, y], (*count, *step), *fold),
+            Op::Scatter { count, step, fold, then } => self.scatter(to, [x, y], (*count, *step), (*fold, *then)),
             Op::Recur { recurrence, down } => self.recur(to, [x, y], c, *recurrence, *down),
         }
     }
@@ -162,7 +162,7 @@ impl Interpreter<'_> {
         to: Target,
         [x, index]: [Source; 2],
         (count, step): (usize, usize),
-        fold: Option<Fold>,
+        (fold, then): (Option<Fold>, Option<Unary>),
     ) -> Done {
         let Target { at: to, rows, lanes } = to;
         for row in 0..rows {
@@ -171,8 +171,12 @@ impl Interpreter<'_> {
                 let Some(place) = usize::try_from(place).ok().filter(|place| *place < count) else { continue };
                 let at = to.at(row, lane) + place * step;
                 let x = self.read(x, row, lane)?;
+                let combine = |fold, element| {
+                    let sum = self.model.fold(fold, element, x);
+                    then.map_or(sum, |then| self.model.unary(then, sum))
+                };
                 let value = match fold {
-                    Some(fold) => self.model.fold(fold, self.memory.read(to.region, at)?, x),
+                    Some(fold) => combine(fold, self.memory.read(to.region, at)?),
                     None => x,
                 };
                 self.memory.write(to.region, at, self.wrapped(to.region, value))?;

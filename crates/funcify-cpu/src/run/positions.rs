@@ -76,7 +76,7 @@ impl<E: Copy> Movement<'_, E> {
         match instruction.op {
             Op::Take { count, step } => with_index!(index, index => take(instruction, to, x, index, (count, step))),
             Op::Put { count, step } => put(instruction, &mut to[clamped(index.at(0), count) * step..], x),
-            Op::Scatter { count, step, fold } => with_index!(index, index => {
+            Op::Scatter { count, step, fold, .. } => with_index!(index, index => {
                 let size = (count, step);
                 match fold {
                     None => scatter(instruction, to, x, index, size, |_, x| x),

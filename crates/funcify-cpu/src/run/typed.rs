@@ -8,14 +8,15 @@ use funcify_core::error::{Place, Site};
 use funcify_core::ops::{EvalContext, OpRules};
 use funcify_core::types::Sizes;
 use funcify_core::{DType, HostTensor};
-use pulp::Simd;
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
+use pulp::{Scalar, Simd};
 use smallvec::SmallVec;
 
 use super::pieces::{self, Pieces, Places};
 use super::positions::{Index, Movement};
 use crate::body::Setting;
 use crate::kernels::math::MathTable;
+use crate::kernels::table::Elementwise;
 use crate::kernels::whole::{WholeKernel, elements, elements_mut};
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, DEPTH, Evaluation, FusedNode, Instruction, Op};
@@ -325,7 +326,13 @@ fn run_instruction<T: MathTable + Item>(
             };
             Index::of(types[index], bytes, float)
         });
-        return Movement { instruction, to, x, index }.run(fold_floats::<T>);
+        let movement = Movement { instruction, to, x, index };
+        return match instruction.op {
+            Op::Scatter { then: Some(then), .. } => {
+                movement.run(|fold, x, y| then.of_elements(Scalar::new(), [fold_floats::<T>(fold, x, y)]))
+            }
+            _ => movement.run(fold_floats::<T>),
+        };
     }
     let mut columns = None;
     let (to, others) = borrow(integers, ranges[0].0, ranges[0].1, &mut columns);

@@ -16,15 +16,16 @@ impl Emitter {
     }
 
     /// Emits instructions that write elements at offsets `index * step` or, with `fold`, fold them into the
-    /// destination. Skips indices outside `0..count`. The views are the destination, the elements and the indices, all
-    /// of the same shape. The destination has stride 0 along the indexed axis.
+    /// destination. The function `then`, if any, is applied to each combined element. Skips indices outside `0..count`.
+    /// The views are the destination, the elements and the indices, all of the same shape. The destination has stride 0
+    /// along the indexed axis.
     pub(in super::super) fn scatter(
         &mut self,
         views: [&View; 3],
         (count, step): (usize, usize),
-        fold: Option<Fold>,
+        (fold, then): (Option<Fold>, Option<Unary>),
     ) -> Result<()> {
-        self.at_position(&Op::Scatter { count, step, fold }, views, (count, views[0]))
+        self.at_position(&Op::Scatter { count, step, fold, then }, views, (count, views[0]))
     }
 
     /// Emits an op that accesses the tensor `of` at positions that an index operand selects. `count` is the number of

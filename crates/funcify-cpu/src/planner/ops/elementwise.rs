@@ -110,7 +110,8 @@ pub(super) fn may_round(op: &GraphOp) -> bool {
         },
         OpClass::Product(_) => true,
         OpClass::Indexing(op) => match op {
-            Indexing::Scatter(scatter) => matches!(scatter.mode, ScatterMode::Add | ScatterMode::Mul),
+            // A scatter rounds each of its terms.
+            Indexing::Scatter(_) => false,
             Indexing::DynamicSlice(_) | Indexing::DynamicUpdate(_) => false,
             Indexing::Take(_) | Indexing::Gather(_) => false,
         },

@@ -116,15 +116,20 @@ impl Scope<'_, '_> {
             ScatterMode::Min => Some(Fold::Min),
         };
         let dtype = self.graph.ty(value).dtype;
-        if matches!(fold, Some(Fold::Sum | Fold::Product)) && self.planner.rounding(dtype).is_some() {
-            return Err(Declined::new("scatter", format!("sums or products of {dtype}")));
+        let rounding = self.planner.rounding(dtype).filter(|_| matches!(fold, Some(Fold::Sum | Fold::Product)));
+        if rounding.is_some() {
+            // The sum of rounded partial sums differs from a sum of which each term is rounded.
+            if self.planner.label(self.graph, value) == Label::Share {
+                return Err(Declined::new("scatter", format!("partial sums of {dtype}")));
+            }
+            self.planner.emitter.fired.note(Transformation::Rounded);
         }
         let to = self.state_or_copy(value, x, &[index.clone(), updates.clone()])?;
         if !updates.is_empty() && !to.is_empty() {
             let mut first = to.with_axes(updates.shape.clone(), to.strides.clone());
             first.strides[op.axis] = 0;
             let places = (to.shape[op.axis], to.strides[op.axis].unsigned_abs());
-            self.planner.emitter.scatter([&first, &updates, &index], places, fold)?;
+            self.planner.emitter.scatter([&first, &updates, &index], places, (fold, rounding))?;
         }
         self.held_as(value, to)
     }

@@ -87,15 +87,15 @@ impl Polygamma {
     }
 }
 
-/// A kernel that converts integers to f16 or bf16.
+/// A kernel that converts integers to f16, bf16 or f32, and rounds only once.
 #[derive(Clone, Debug)]
-pub(crate) struct HalfCast {
+pub(crate) struct NarrowingCast {
     pub(super) from: ElementType,
     pub(super) to: ElementType,
     pub(super) rounding: Rounding,
 }
 
-impl HalfCast {
+impl NarrowingCast {
     pub(super) fn run(&self, to: &mut [u8], x: &[u8]) {
         with_element!(float self.to, F => with_element!(integer self.from, E => {
             let (to, x): (&mut [F], &[E]) = (elements_mut(to), elements(x));

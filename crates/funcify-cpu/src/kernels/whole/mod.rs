@@ -25,7 +25,7 @@ use pulp::bytemuck::{self, Pod};
 use super::math::MathTable;
 use super::*;
 use convolution::Convolution;
-use elements::{Bitcast, HalfCast, Iota, Neighbor, Polygamma};
+use elements::{Bitcast, Iota, NarrowingCast, Neighbor, Polygamma};
 use folds::{Reduction, Running};
 use integers::IntegerProduct;
 use order::{ArgMax, Sort};
@@ -45,7 +45,7 @@ pub(crate) enum WholeKernel {
     IntegerProduct(IntegerProduct),
     Neighbor(Neighbor),
     Polygamma(Polygamma),
-    HalfCast(HalfCast),
+    NarrowingCast(NarrowingCast),
 }
 
 impl WholeKernel {
@@ -103,8 +103,12 @@ impl WholeKernel {
             OpClass::Elementwise(Elementwise::Polygamma(op)) => {
                 WholeKernel::Polygamma(Polygamma { order: op.order, ty: to, rounding })
             }
-            OpClass::Elementwise(Elementwise::Cast(_)) if inputs[0].dtype.is_int() && rounding != Rounding::None => {
-                WholeKernel::HalfCast(HalfCast { from: element(&inputs[0]), to, rounding })
+            OpClass::Elementwise(Elementwise::Cast(op)) if inputs[0].dtype.is_int() => {
+                let rounding = if op.dtype == DType::F32 { Rounding::F32 } else { rounding };
+                if rounding == Rounding::None {
+                    return None;
+                }
+                WholeKernel::NarrowingCast(NarrowingCast { from: element(&inputs[0]), to, rounding })
             }
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Product(_) => return None,
             OpClass::Indexing(_) | OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => return None,
@@ -131,7 +135,7 @@ impl WholeKernel {
             WholeKernel::IntegerProduct(kernel) => kernel.run(simd, to, from[0], from[1]),
             WholeKernel::Neighbor(kernel) => kernel.run(to, from[0], from[1]),
             WholeKernel::Polygamma(kernel) => kernel.run(to, from[0]),
-            WholeKernel::HalfCast(kernel) => kernel.run(to, from[0]),
+            WholeKernel::NarrowingCast(kernel) => kernel.run(to, from[0]),
         }
     }
 
@@ -145,7 +149,7 @@ impl WholeKernel {
             WholeKernel::Convolution(kernel) => elements + kernel.terms() * NS_PER_TERM,
             WholeKernel::IntegerProduct(kernel) => elements + kernel.terms() * NS_PER_TERM,
             WholeKernel::Polygamma(_) => elements * 100.0,
-            WholeKernel::Neighbor(_) | WholeKernel::HalfCast(_) => elements * 4.0,
+            WholeKernel::Neighbor(_) | WholeKernel::NarrowingCast(_) => elements * 4.0,
             WholeKernel::ArgMax(_) | WholeKernel::Running(_) | WholeKernel::Reduction(_) => elements,
             WholeKernel::RandomBits(_) | WholeKernel::Bitcast(_) | WholeKernel::Iota(_) => elements,
         }
@@ -246,10 +250,11 @@ enum Rounding {
     None,
     F16,
     BF16,
+    F32,
 }
 
 impl Rounding {
-    /// Returns the rounding for results of type `dtype`.
+    /// Returns the rounding for results of type `dtype`. Kernels other than casts leave the rounding to f32 to the plan.
     fn to(dtype: DType) -> Self {
         match dtype {
             DType::F16 => Rounding::F16,
@@ -264,6 +269,7 @@ impl Rounding {
             Rounding::None => number,
             Rounding::F16 => nearest_f16(number).to_f64(),
             Rounding::BF16 => nearest_bf16(number).to_f64(),
+            Rounding::F32 => f64::from(number as f32),
         }
     }
 }

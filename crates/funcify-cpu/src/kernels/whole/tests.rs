@@ -253,8 +253,10 @@ fn elements() {
     // Converting this integer to f64 first would round it twice.
     let above_the_middle = HostTensor::from([(1i64 << 60) + (1 << 52) + 1]);
     assert!(check(ops::Cast { dtype: DType::BF16 }, &[above_the_middle]));
+    let above_the_middle = HostTensor::from([(1i64 << 60) + (1 << 36) + 1]);
+    assert!(check(ops::Cast { dtype: DType::F32 }, &[above_the_middle]));
     for from in &NUMBERS[..4] {
-        for dtype in [DType::F16, DType::BF16] {
+        for dtype in [DType::F16, DType::BF16, DType::F32] {
             assert!(check(ops::Cast { dtype }, &[Random(7).tensor(*from, &[500])]));
         }
     }

@@ -11,8 +11,8 @@ use funcify_core::ops::{Along, Control, Op, OpClass};
 use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 
-/// Replaces associative scans, and cumulative reductions of floats and booleans, with loops. Keeps those that have zero
-/// elements at the given sizes.
+/// Replaces associative scans, and cumulative reductions of floats and booleans, with loops. Replaces those that have
+/// zero elements at the given sizes with their operands. Keeps those of unknown sizes.
 pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
     if !has_scans(graph) {
         return Ok(Cow::Borrowed(graph));
@@ -35,10 +35,16 @@ pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, 
         let inputs: Vec<Value> = graph.inputs().iter().enumerate().map(input).collect();
         let replayed = Replay::new(graph, inputs).walk_live(|index, node, operands| {
             at_site(node.site, || match &ops[index] {
-                Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands),
-                Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) && !is_of_integers(graph, node) => {
-                    op.emit_loop(operands[0])
-                }
+                Op::AssociativeScan(op) => match count(graph, node, 0, sizes) {
+                    Some(0) => Ok(operands[..op.leaves].to_vec()),
+                    Some(_) => op.emit_loop(&operands),
+                    None => emit(op.clone(), &operands),
+                },
+                Op::Cumulative(op) if !is_of_integers(graph, node) => match count(graph, node, op.axis, sizes) {
+                    Some(0) => Ok(vec![operands[0]]),
+                    Some(_) => op.emit_loop(operands[0]),
+                    None => emit(op.clone(), &operands),
+                },
                 op => emit(op.clone(), &operands),
             })
         })?;
@@ -65,8 +71,9 @@ fn is_of_integers(graph: &Graph, node: &Node) -> bool {
     graph.ty(node.inputs[0]).dtype.is_int()
 }
 
-fn has_elements(graph: &Graph, node: &Node, axis: usize, sizes: &Sizes) -> bool {
-    graph.ty(node.inputs[0]).shape[axis].value(sizes).is_ok_and(|count| count > 0)
+/// Returns the number of elements of a node's first operand along an axis, or `None` if it is not known.
+fn count(graph: &Graph, node: &Node, axis: usize, sizes: &Sizes) -> Option<usize> {
+    usize::try_from(graph.ty(node.inputs[0]).shape[axis].value(sizes).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -77,8 +84,7 @@ mod tests {
     use funcify_core::types::{Sizes, Symbol};
     use funcify_core::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
 
-    /// Checks that cumulative reductions along any axis and in both directions become loops, except those over zero
-    /// elements.
+    /// Checks that cumulative reductions along any axis and in both directions become loops.
     #[test]
     fn a_running_reduction_is_a_loop() {
         for kind in
@@ -97,7 +103,7 @@ mod tests {
                 sizes.set(&Symbol::new("T"), count);
                 let loops = with_loops(&graph, &sizes).unwrap();
                 let left = loops.nodes().iter().filter(|node| matches!(node.op, Op::Cumulative(_))).count();
-                assert_eq!(left, if count == 0 { 2 } else { 0 }, "{loops}");
+                assert_eq!(left, 0, "{loops}");
                 let numbers = [3f32, -1.0, 0.5, 2.0, 0.0, 4.0][..2 * count].to_vec();
                 let x = HostTensor::from_vec(numbers, [2, count]).unwrap().cast(graph.input_type(0).dtype);
                 assert_eq!(

@@ -243,6 +243,14 @@ impl Ranges {
                     let both = [0, 1].map(|operand| self.of_any(graph, node, operands, operand));
                     bits_of_both(both[0], both[1]).into()
                 }
+                // These ops limit the range even if nothing is known about an operand.
+                Elementwise::Binary(op @ (ops::Binary::Max | ops::Binary::Min | ops::Binary::Rem)) => {
+                    let [x, y] = [0, 1].map(|operand| Fact {
+                        possible: self.of_any(graph, node, operands, operand),
+                        ..operands[operand]
+                    });
+                    binary(*op, x, y)
+                }
                 Elementwise::Binary(op) => binary(*op, first, operands[1]),
                 Elementwise::Bits(ops::Bits::ShiftRightLogical) => {
                     shifted_right(self.of_any(graph, node, operands, 0), operands[1].possible).into()

@@ -111,6 +111,13 @@ fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     rows.reshape(dims).broadcast_to(shape)
 }
 
+/// Broadcasts a number of each lane to `shape`, which includes the batch axis.
+fn of_lanes(number: Batched, shape: &Shape) -> Value {
+    let mut dims = vec![Dim::from(1); shape.rank()];
+    dims[0] = shape[0].clone();
+    number.materialized(&shape[0]).reshape(dims).broadcast_to(shape)
+}
+
 /// Replaces each lane's elements after the first `own` positions along `axis` with the scalar `fill`.
 fn fill_padding(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
@@ -337,6 +344,33 @@ pub(super) fn batch(
             let left = fill_padding(operands[0], rank - 1, own, zero(), lanes)?;
             let right = fill_padding(operands[1], rank - 2, own, zero(), lanes)?;
             batch_node(&node.op, lanes, &[left, right])
+        }
+        OpClass::Indexing(Indexing::Take(op)) if types.is_ragged_along(0, op.axis) => {
+            let dim = &types.operands[0].shape[op.axis];
+            // ragged-c3: each lane has an element, to which indices out of range are clamped.
+            if !is_certainly_at_least(dim, &Dim::from(1)) {
+                return Err(refused());
+            }
+            let indices = operands[1].materialized(lanes).checked()?;
+            let last = of_lanes(lane_sizes(dim)?, &indices.shape()) - 1;
+            let clamped = Batched::mapped(indices.cast(DType::I64).minimum(last));
+            batch_node(&node.op, lanes, &[operands[0], clamped])
+        }
+        OpClass::Indexing(Indexing::Scatter(op)) => {
+            let indices = operands[1].materialized(lanes).checked()?;
+            let mut indices = Batched::mapped(indices.cast(DType::I64));
+            let [of_x, of_indices] = [0, 1].map(|operand| &types.operands[operand].shape[op.axis]);
+            // The index -1 skips an update.
+            let skipped = || constant(HostTensor::scalar(-1i64));
+            if is_ragged(of_indices) {
+                indices = fill_padding(indices, op.axis, lane_sizes(of_indices)?, skipped(), lanes)?;
+            }
+            if is_ragged(of_x) {
+                let shape = indices.value.checked()?.shape();
+                let is_own = of_lanes(lane_sizes(of_x)?, &shape).gt(indices.value);
+                indices = select_values(is_own, indices.value, skipped().broadcast_to(&shape));
+            }
+            batch_node(&node.op, lanes, &[operands[0], indices, operands[2]])
         }
         OpClass::Indexing(Indexing::Take(_) | Indexing::Gather(_)) | OpClass::Movement(Movement::Reverse(_))
             if types.works_on_whole_axes(&node.op) =>

@@ -1,8 +1,5 @@
 //! Counts the loops of random programs, and of their gradients, that the planner does not compile, and the programs in
 //! which the reference evaluator computes an op. `-- --nocapture` prints the reasons.
-//!
-//! All loops of these seeds are compiled. Of other seeds, about one loop in 1000 is not: loops that end early and return
-//! more rows than were given, inside of another loop; loops whose sizes must be 0; and lookups that batching cannot pad.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +11,15 @@ use funcify_cpu::Cpu;
 
 /// The number of programs of each kind.
 const PROGRAMS: u64 = 1000;
+
+/// Seeds of random programs with a loop that was not compiled once.
+const RANDOM_SEEDS: [u64; 17] = [
+    7000021, 7000390, 7000908, 7001058, 7002548, 7005026, 7005112, 7005202, 7005222, 7005532, 7005632, 7006582,
+    7006734, 7007539, 7008227, 7009300, 7009402,
+];
+
+/// Seeds of templates with a loop that was not compiled once, or with an op that was evaluated.
+const TEMPLATE_SEEDS: [u64; 3] = [100765, 101121, 109949];
 
 /// The loops of a list of programs.
 #[derive(Default)]
@@ -50,22 +56,19 @@ impl Count {
         }
     }
 
-    /// Asserts that all loops are compiled, and that only sums and products of half precision are evaluated, in at most
-    /// 1 % of the programs: `scatter` rounds each of their terms.
+    /// Asserts that all loops are compiled, and that the reference evaluator computes no op.
     fn check(&self) {
         println!("{} programs, {} loops; {:#?}", self.programs, self.loops, (&self.declined, &self.evaluated));
-        let count = |seeds: &BTreeMap<String, Vec<u64>>| seeds.values().map(Vec::len).sum::<usize>();
         assert!(self.programs as u64 > PROGRAMS && self.loops as u64 > PROGRAMS, "{} loops", self.loops);
         assert!(self.declined.is_empty(), "of {} loops: {:#?}", self.loops, self.declined);
-        assert!(self.evaluated.keys().all(|ops| ops == r#"{"scatter"}"#), "{:#?}", self.evaluated);
-        assert!(count(&self.evaluated) * 100 <= self.programs, "of {} programs: {:#?}", self.programs, self.evaluated);
+        assert!(self.evaluated.is_empty(), "of {} programs: {:#?}", self.programs, self.evaluated);
     }
 }
 
 #[test]
 fn every_loop_of_random_programs_is_compiled() {
     let mut count = Count::default();
-    for seed in 4_000_000..4_000_000 + PROGRAMS {
+    for seed in (4_000_000..4_000_000 + PROGRAMS).chain(RANDOM_SEEDS) {
         let Ok(sample) = Sample::new(&mut Choices::seeded(seed)) else { continue };
         let program = TestProgram::from(&sample);
         count.add(seed, &program.graph, &program.sizes);
@@ -76,7 +79,7 @@ fn every_loop_of_random_programs_is_compiled() {
 #[test]
 fn every_loop_of_templates_is_compiled() {
     let mut count = Count::default();
-    for seed in 0..PROGRAMS {
+    for seed in (0..PROGRAMS).chain(TEMPLATE_SEEDS) {
         let family = seed as usize % families().count();
         let Ok(program) = TemplateProgram::new(family, &mut Choices::seeded(seed + 50_000)) else { continue };
         count.add(seed, &program.graph, &Sizes::new());

@@ -45,12 +45,33 @@ fn has_rows(place: &View, innermost: Option<usize>) -> bool {
 
 /// Returns the number of steps that must run so that each buffer has as many rows as the loop returns (scan-c7).
 pub(super) fn steps_of_returned_rows(scan: &Scan) -> usize {
-    let steps = |buffer: &Buffer| match (buffer.returned, buffer.start) {
+    scan.buffers.iter().map(steps_of_last_rows).max().unwrap_or(0)
+}
+
+fn steps_of_last_rows(buffer: &Buffer) -> usize {
+    match (buffer.returned, buffer.start) {
         (Returned::All, _) | (_, Start::Full) => 0,
         (Returned::Last(last), Start::Empty) => last,
         (Returned::Last(last), Start::Given(given)) => last.saturating_sub(given),
-    };
-    scan.buffers.iter().map(steps).max().unwrap_or(0)
+    }
+}
+
+/// Returns the number of last rows that a loop that ends early returns of a buffer, if the loop may end before it has
+/// written these rows.
+pub(super) fn last_rows_of_end(scan: &Scan, buffer: &Buffer) -> Option<usize> {
+    match buffer.returned {
+        Returned::Last(last) if scan.until.is_some() && steps_of_last_rows(buffer) > 0 => Some(last),
+        _ => None,
+    }
+}
+
+/// Returns a loop that returns all rows of each buffer for which `last_rows` returns a number.
+pub(super) fn returning_all_rows(scan: &Scan, last_rows: impl Fn(&Buffer) -> Option<usize>) -> Scan {
+    let buffers = scan.buffers.iter().map(|buffer| match last_rows(buffer) {
+        Some(_) => Buffer { returned: Returned::All, ..buffer.clone() },
+        None => buffer.clone(),
+    });
+    Scan { buffers: buffers.collect(), ..scan.clone() }
 }
 
 impl Planner {

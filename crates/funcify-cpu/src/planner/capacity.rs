@@ -14,14 +14,14 @@ use funcify_core::error::{Result as CoreResult, Site};
 use funcify_core::graph::{
     Failed, Graph, GraphCopy, Input, Node, Replay, ValueId, emit, inline, integer_bounds, tracer,
 };
-use funcify_core::ops::scan::{Buffer, Scan, Start};
+use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 use funcify_core::ops::{Binary as GraphBinary, BindSize, ReduceKind, Size};
 use funcify_core::tree::Named;
 use funcify_core::types::{Dim, Symbol, TensorType};
 use funcify_core::vmap::{Batched, inline as inline_batched};
 use funcify_core::{Value, bind_size, cond, full, select, size};
 
-use super::buffers::steps_of_returned_rows;
+use super::buffers::{last_rows_of_end, returning_all_rows, steps_of_returned_rows};
 use super::conditions::{Conditions, Ranges};
 use super::*;
 
@@ -158,7 +158,16 @@ impl Padding<'_> {
                 }
                 operands.extend(ending[index].as_ref().map(|_| lane));
                 let op = ending[index].clone().map_or_else(|| node.op.clone(), GraphOp::from);
-                emit(op, &operands)
+                let GraphOp::Scan(scan) = &op else { return emit(op, &operands) };
+                let all_rows = returning_all_rows(scan, |buffer| last_rows_of(scan, buffer));
+                let mut results = emit(all_rows, &operands)?;
+                for (rows, buffer) in results.iter_mut().zip(&scan.buffers) {
+                    if let Some(last) = last_rows_of(scan, buffer) {
+                        let may_lack_rows = last_rows_of_end(scan, buffer).is_some();
+                        *rows = last_rows(*rows, last, scan.reverse, may_lack_rows);
+                    }
+                }
+                Ok(results)
             })?;
             Ok(guarded.outputs()?)
         })
@@ -224,8 +233,12 @@ impl Padding<'_> {
     /// size that no type has would be dead code, and would not reject the call. An example is the size `n` of a slice
     /// `n..`, which has as many rows as the operand after padding.
     fn with_live_sizes(&mut self, body: &Graph) -> Option<Graph> {
+        // Pruning also removes carries that only they themselves depend on.
+        let pruned = body.pruned();
+        let kept: Vec<&Symbol> = pruned.nodes().iter().filter_map(|node| node.op.bound_to_number()).collect();
         let nodes = body.nodes().iter().zip(body.live_nodes());
-        let dead = nodes.filter(|(_, live)| !live).filter_map(|(node, _)| node.op.bound_to_number());
+        let bound = nodes.filter_map(|(node, live)| Some((node.op.bound_to_number()?, live)));
+        let dead = bound.filter(|(symbol, live)| !live || !kept.contains(symbol)).map(|(symbol, _)| symbol);
         let dead: Vec<&Symbol> = dead.collect();
         if dead.is_empty() {
             return Some(body.clone());
@@ -338,6 +351,31 @@ impl Padding<'_> {
             Ok(outputs)
         })
     }
+}
+
+/// Returns the number of last rows that a loop returns of a buffer, if padding could hide them: if an early exit
+/// determines how many rows there are, or if the buffer is full.
+fn last_rows_of(scan: &Scan, buffer: &Buffer) -> Option<usize> {
+    match buffer.returned {
+        Returned::Last(last) if buffer.start == Start::Full => Some(last),
+        _ => last_rows_of_end(scan, buffer),
+    }
+}
+
+/// Returns the last rows of a buffer, which are the first ones in descending order. If the buffer may have fewer rows,
+/// binds -1 in that case, which rejects the call.
+fn last_rows(rows: Value, last: usize, is_descending: bool, may_lack_rows: bool) -> Value {
+    let count = rows.dim(0);
+    // The additional rows prove that the slice has its rows.
+    let filled = match is_descending {
+        true => rows.pad(0, 0, last, 0.0).slice(0, 0..last as i64),
+        false => rows.pad(0, last, 0, 0.0).slice(0, count.clone()..count.clone() + last),
+    };
+    if !may_lack_rows {
+        return filled;
+    }
+    let checked = bind_size(select(size(count, DType::I64).lt(last as i64), -1, 0));
+    select(size(checked, DType::I64).ge(0), filled, filled.zeros_like())
 }
 
 /// Returns `true` if a branch of a switch in a body has a while loop. The batched body may run all branches, and the

@@ -11,6 +11,8 @@ use funcify_core::ops::Op as GraphOp;
 use funcify_core::ops::scan::Scan;
 use funcify_core::types::{Dim, Sizes, Symbol, TensorType};
 
+use super::buffers::{last_rows_of_end, returning_all_rows};
+
 /// The capacity of a size for which no op of the loop may fail, however large it is.
 const CAPACITY: usize = 64;
 /// The maximum capacity of a size for which an op may fail, such as a slice of that many rows.
@@ -155,11 +157,12 @@ fn is_linear(dim: &Dim, symbol: &Symbol) -> bool {
 }
 
 /// Returns `true` if an op succeeds for the given sizes, provided that the ops in its bodies do and that the numbers that
-/// it binds are sizes.
+/// it binds are sizes. `capacity` rejects calls in which a loop that ends early has too few rows.
 fn succeeds(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     let types: Vec<&TensorType> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
     if let GraphOp::Scan(scan) = &node.op {
-        let counted = Scan { steps_operand: false, ..scan.clone() };
+        let counted =
+            Scan { steps_operand: false, ..returning_all_rows(scan, |buffer| last_rows_of_end(scan, buffer)) };
         return counted.has_all_rows_given(&types[usize::from(scan.steps_operand)..], &KnownSizes(sizes));
     }
     if node.op.bodies().is_empty() {

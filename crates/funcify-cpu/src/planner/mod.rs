@@ -129,7 +129,8 @@ fn plan_at_boundary(graph: &Graph, sizes: &Sizes, division: Division, may_refuse
     Ok(planned)
 }
 
-/// Plans a graph with floats only or, if that fails, with integers stored as integers.
+/// Plans a graph with floats only or, if that fails, with integers stored as integers. If both fail, returns the reason
+/// of the second attempt, because the first one fails at any op on integers.
 fn plan_in_any_type(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let declined = match plan_with(graph, sizes, (division, false), may_refuse) {
         Err(declined) => declined,
@@ -139,7 +140,6 @@ fn plan_in_any_type(graph: &Graph, sizes: &Sizes, division: Division, may_refuse
         // Decline, because the surrounding tensor library has kernels for the ops that this engine could only run in
         // the reference evaluator.
         Ok(typed) if division == Division::BesideLibrary && !typed.plan.evaluated_ops().is_empty() => Err(declined),
-        Err(_) => Err(declined),
         typed => typed,
     }
 }
@@ -173,7 +173,8 @@ fn plan_with(
         }
     }
     let planned = plan_parts(graph, sizes, &ranges, (ParallelAxis::default(), false), 1, (division, is_typed));
-    planned.map_err(|declined| ops::find_unsupported_op(graph).unwrap_or(declined))
+    let unsupported = || if is_typed { None } else { ops::find_unsupported_op(graph) };
+    planned.map_err(|declined| unsupported().unwrap_or(declined))
 }
 
 /// Returns, for each output of a graph, the axis that the plan's loops lay out innermost. The entry is `None` if the

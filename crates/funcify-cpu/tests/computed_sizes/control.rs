@@ -390,3 +390,28 @@ fn sizes_of_outer_numbers_in_steps_of_computed_sizes() {
     let gradient = built(graph.vjp("x", GradOptions::new()));
     check_compiled(&gradient, &[[of(&[3, 0, 5], 2), vec![numbers(&[3])]].concat()]);
 }
+
+/// A fault to look for: pruning removes the op that binds a size if only a carry that nothing reads depends on the size.
+#[test]
+fn a_size_that_only_an_unread_carry_needs() {
+    let graph = built(Graph::build("unread", |g| {
+        let (x, counts) = (g.input("x", "f32[]"), g.input("counts", "i64[B]"));
+        map(counts, |count| {
+            let sum = iota(bind_size(count), DType::F32).sum(0);
+            let (steps, _) = while_loop((count * 0, sum), |(k, _)| k.lt(3), |(k, sum)| (k + 1, sum * 2.0));
+            steps.cast(DType::F32) * x
+        })
+    }));
+    check_compiled(&graph, &[[3i64, 0], [1, 9], [2, -1]].map(|counts| vec![one(0.5), ints(&counts)]));
+}
+
+/// A fault to look for: the remainder of any number is bounded, and so is the number of steps.
+#[test]
+fn a_counted_loop_of_a_remainder() {
+    let graph = built(Graph::build("remainder", |g| {
+        let (xs, count) = (g.input("xs", "f32[T]"), g.input("count", "i64[]"));
+        map(xs, |x| fori_loop(0, count.abs() % 4, x, |_, x| (x * 2.0).sin()))
+    }));
+    let counts = [5, 0, -7, 1 << 60, i64::MAX, i64::MIN];
+    check_compiled(&graph, &counts.map(|count: i64| vec![numbers(&[3]), HostTensor::scalar(count)]));
+}

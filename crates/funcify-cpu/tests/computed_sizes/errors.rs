@@ -1,11 +1,12 @@
 //! Looks for errors that padding would hide.
 
+use funcify::ops::ScatterMode;
 use funcify::{
-    DType, GradOptions, Graph, HostTensor, Recurrence, bind_size, cond, fori_loop, full, iota, map, scan, scan_with,
-    size, while_loop,
+    DType, GradOptions, Graph, HostTensor, Recurrence, bind_size, cond, constant, fori_loop, full, iota, map, scan,
+    scan_with, size, while_loop,
 };
 
-use super::{all_of, built, check, ints, numbers, one, sized};
+use super::{all_of, built, check, check_compiled, ints, numbers, one, sized};
 
 /// A fault to look for: padding turns a slice `..n` into a lookup, whose indices are clamped. A number between the rows and
 /// the capacity (64) is then no error any more. Nothing else bounds the number by the rows.
@@ -207,24 +208,51 @@ fn numbers_of_all_types_and_sizes() {
 /// A fault to look for: a loop in a step ends before it has written all the rows that it returns.
 #[test]
 fn too_few_last_rows_in_a_step() {
-    let text = "\
-fn @f(%xs: f32[B,4], %x: f32[]) {
-  %ys: f32[B,3] = scan @body {steps=B} with %x {
+    for order in ["", ", order=down"] {
+        let text = format!(
+            "\
+fn @f(%xs: f32[B,4], %x: f32[]) {{
+  %ys: f32[B,3] = scan @body {{steps=B}} with %x {{
     seq %row: f32[4] = %xs[t]
     nit-sot %ys
-    %0: f32[3] last 3 = scan @step {steps=4, until=$1} with %x {
+    %0: f32[3] last 3 = scan @step {{steps=4, until=$1{order}}} with %x {{
       seq %s: f32[] = %row[t]
       nit-sot %0
       %1: f32[] = sin %s
       %2: bool[] = gt %s, %x
       %0[t] = %1
       until %2
-    }
+    }}
     %ys[t] = %0
-  }
+  }}
   return ys=%ys
+}}
+"
+        );
+        let graph = built(Graph::parse(&text));
+        check_compiled(&graph, &[9.0, -9.0, 0.1, 0.5].map(|x| vec![numbers(&[3, 4]), one(x)]));
+        let gradient = built(graph.vjp(.., GradOptions::new()));
+        check_compiled(&gradient, &[9.0, -9.0, 0.5].map(|x| vec![numbers(&[3, 4]), one(x), numbers(&[3, 3])]));
+    }
 }
-";
-    let graph = built(Graph::parse(text));
-    check(&graph, &[9.0, -9.0, 0.1, 0.5].map(|x| vec![numbers(&[3, 4]), one(x)]));
+
+/// A fault to look for: an index beyond the last row of a step reads or writes padding.
+#[test]
+fn indices_beyond_computed_rows() {
+    let graph = built(Graph::build("indices", |g| {
+        let (x, counts) = (g.input("x", "f32[]"), g.input("counts", "i64[B]"));
+        map(counts, |count| {
+            let rows = iota(bind_size(count), DType::F32) * x + 1.0;
+            let places = constant(HostTensor::from([1i64, -3, 70, 2]));
+            let taken = rows.take(0, places);
+            let added = rows.scatter(0, places, taken, ScatterMode::Add);
+            let turned = iota(rows.dim(0), DType::I64) * -1 + 2;
+            let few = taken.scatter(0, turned, rows, ScatterMode::Mul);
+            (added.sin().sum(0), (few * taken).sum(0))
+        })
+    }));
+    let of = |counts: &[i64]| vec![one(0.75), ints(counts)];
+    check_compiled(&graph, &[of(&[3, 1, 5]), of(&[2, 64]), of(&[1, 0]), of(&[4, -1]), of(&[0])]);
+    let gradient = built(graph.vjp("x", GradOptions::new()));
+    check(&gradient, &[[of(&[3, 1, 5]), vec![numbers(&[3]), numbers(&[3])]].concat()]);
 }

@@ -261,6 +261,30 @@ fn empty_operands() {
     check(&graph, &[of(0, &[0, 0]), of(0, &[1]), of(0, &[]), of(2, &[0, 1, 2]), of(1, &[0, 1]), of(2, &[-1])]);
 }
 
+/// A fault to look for: a loop without rows cannot be compiled for the sizes of a trial, but for the size 0.
+#[test]
+fn a_size_that_must_be_0() {
+    let text = "\
+fn @f(%xs: f32[T], %is: i64[T]) {
+  %0: i64[] = reduce %is {kind=sum, axes=[0]}
+  %1: i64[] = constant 0
+  %2: i64[] = max %0, %1
+  %3: i64[] = min %2, %1
+  %4: f32[$1], %5: i64[T] = scan @step %3 {steps=$1} {
+    seq %s: f32[] = %xs[t]
+    nit-sot %4
+    carry %c: i64[T] = %5 from %is
+    %6: i64[T] = add %c, %c
+    %4[t] = %s
+    %5 = %6
+  }
+  return rows=%4, last=%5
+}
+";
+    let graph = built(Graph::parse(text));
+    check_compiled(&graph, &[vec![numbers(&[0]), ints(&[])], vec![numbers(&[2]), ints(&[3, 1 << 60])]]);
+}
+
 /// A fault to look for: in ascending order, a full buffer is reversed, but only up to the last row that a step accesses.
 #[test]
 fn a_reverse_loop_that_ends_early_with_a_full_buffer() {

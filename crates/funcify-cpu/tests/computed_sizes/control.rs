@@ -398,7 +398,7 @@ fn a_size_that_only_an_unread_carry_needs() {
         let (x, counts) = (g.input("x", "f32[]"), g.input("counts", "i64[B]"));
         map(counts, |count| {
             let sum = iota(bind_size(count), DType::F32).sum(0);
-            let (steps, _) = while_loop((count * 0, sum), |(k, _)| k.lt(3), |(k, sum)| (k + 1, sum * 2.0));
+            let (steps, _) = while_loop((count.zeros_like(), sum), |(k, _)| k.lt(3), |(k, sum)| (k + 1, sum * 2.0));
             steps.cast(DType::F32) * x
         })
     }));

@@ -232,7 +232,8 @@ fn @f(%xs: f32[B,4], %x: f32[]) {{
         let graph = built(Graph::parse(&text));
         check_compiled(&graph, &[9.0, -9.0, 0.1, 0.5].map(|x| vec![numbers(&[3, 4]), one(x)]));
         let gradient = built(graph.vjp("xs", GradOptions::new()));
-        check_compiled(&gradient, &[9.0, -9.0, 0.5].map(|x| vec![numbers(&[3, 4]), one(x), numbers(&[3, 3])]));
+        // The backward loop is not compiled, because nothing bounds its number of rows from below.
+        check(&gradient, &[9.0, -9.0, 0.5].map(|x| vec![numbers(&[3, 4]), one(x), numbers(&[3, 3])]));
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn with_loops<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, 
                 Op::Cumulative(op) if !is_of_integers(graph, node) => match count(graph, node, op.axis, sizes) {
                     Some(0) => Ok(vec![operands[0]]),
                     Some(_) => op.emit_loop(operands[0]),
-                    None => emit(op.clone(), &operands),
+                    None => emit(*op, &operands),
                 },
                 op => emit(op.clone(), &operands),
             })

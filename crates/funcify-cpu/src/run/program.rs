@@ -1,12 +1,14 @@
 //! Runs a program on the views of one part: innermost loops, and the loops and choices around them.
 
+use std::cell::Cell;
+
 use funcify_body::Item;
 use pulp::Simd;
 
 use crate::body::{Body, Operands, PlannedLoop, Setting, Translatable};
 use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Node, Operand, UNBOUNDED_ITERATIONS};
-use crate::run::typed::{Ranges, Typed};
+use crate::run::typed::Typed;
 use crate::threads::Estimate;
 use crate::views::{Start, View};
 
@@ -127,6 +129,11 @@ fn estimate_of_node<T>(run: &Run<T>) -> Estimate {
     }
 }
 
+thread_local! {
+    /// Lists that the programs of a thread use in turn, so that only the first ones allocate memory.
+    static OPERANDS: Cell<Operands> = Cell::default();
+}
+
 /// Runs a program on the views of one part, until it ends or `stop` returns `true`.
 pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
     simd: S,
@@ -136,8 +143,9 @@ pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
     stop: Stop<'_>,
 ) {
     let stop_timer = StopTimer { stop, left: NS_BETWEEN_STOP_CALLS, is_stopped: false };
-    let mut runner = Runner { simd, views, integers, operands: Operands::default(), ranges: Ranges::new(), stop_timer };
+    let mut runner = Runner { simd, views, integers, operands: OPERANDS.take(), stop_timer };
     runner.run_all(program, [0; DEPTH], 0);
+    OPERANDS.set(runner.operands);
 }
 
 /// A timer that determines when to call [`Stop`], based on estimated time rather than on the number of iterations.
@@ -179,7 +187,6 @@ struct Runner<'p, 'a, T, S> {
     /// The views of regions of integers, or an empty list if the plan has none.
     integers: &'p mut [View<'a, u8>],
     operands: Operands,
-    ranges: Ranges,
     stop_timer: StopTimer<'p>,
 }
 
@@ -210,7 +217,7 @@ impl<T: MathTable + Item, S: Simd> Runner<'_, '_, T, S> {
                 }
                 Run::Typed(typed) => {
                     self.stop_timer.count(1, typed.nanoseconds);
-                    typed.run(self.simd, self.views, self.integers, &mut self.ranges, (&counters, level));
+                    typed.run(self.simd, self.views, self.integers, &mut self.operands.ranges, (&counters, level));
                 }
             }
         }

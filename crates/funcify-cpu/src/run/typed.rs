@@ -29,9 +29,6 @@ const NS_PER_LANE: f64 = 1.0;
 /// The estimated time per element of an op in the reference evaluator, in nanoseconds.
 const NS_PER_EVALUATION: f64 = 50.0;
 
-/// The regions and ranges of a node's operands in the current iteration.
-pub(crate) type Ranges = SmallVec<[(usize, Range); 16]>;
-
 /// A fused body, an op that is computed as a whole, or an instruction on integers, in executable form.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
@@ -115,14 +112,11 @@ impl Typed {
         simd: S,
         views: &mut [View<'a, T>],
         integers: &mut [View<'a, u8>],
-        ranges: &mut Ranges,
+        ranges: &mut Vec<(usize, Range)>,
         (counters, level): (&[isize; DEPTH], usize),
     ) {
         ranges.clear();
-        // `extend` is a call, which takes longer than pushing a few elements.
-        for start in &self.starts {
-            ranges.push((start.region, start.inside(counters, level).range));
-        }
+        ranges.extend(self.starts.iter().map(|start| (start.region, start.inside(counters, level).range)));
         match &self.kind {
             Kind::Fused(fused, pieces) => {
                 let places = Places { ranges, types: &self.types };

@@ -98,9 +98,10 @@ pub struct CompileOptions {
     /// only on request. `None` compiles the graph unchanged.
     ///
     /// If loops are compiled as a whole, the rules `hoisting`, `interchanged_loops`, `sums_over_steps` and `cumulative`
-    /// are disabled: compiled loops do the same work a few steps at a time, while the data is in the CPU caches. If the
-    /// rewrites [tolerate](RewriteOptions::tolerance) reassociation and the [device prefers low
-    /// depth](Backend::parallel), loops that are affine in their states become associative scans.
+    /// are disabled: compiled loops do the same work a few steps at a time, while the data is in the CPU caches. Only
+    /// table lookups still move out of loops (`hoisted_lookups`). If the rewrites
+    /// [tolerate](RewriteOptions::tolerance) reassociation and the [device prefers low depth](Backend::parallel), loops
+    /// that are affine in their states become associative scans.
     pub rewrites: Option<RewriteOptions>,
     /// `true` to let a backend that compiles loops try to compile the entire program. By default, programs without
     /// loops, and matrix products outside of loops, are left to the library. Useful for small programs that are called

@@ -116,7 +116,10 @@ impl Typed {
         (counters, level): (&[isize; DEPTH], usize),
     ) {
         ranges.clear();
-        ranges.extend(self.starts.iter().map(|start| (start.region, start.inside(counters, level).range)));
+        // A loop of `push` takes less time than `extend` for a few elements.
+        for start in &self.starts {
+            ranges.push((start.region, start.inside(counters, level).range));
+        }
         match &self.kind {
             Kind::Fused(fused, pieces) => {
                 let places = Places { ranges, types: &self.types };

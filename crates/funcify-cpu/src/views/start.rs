@@ -92,6 +92,7 @@ impl Start {
 
     /// Returns the cursor of the operand in the first iteration of the loop at `level`. `counters` holds the counters
     /// of the enclosing loops.
+    #[inline(always)]
     pub(crate) fn inside(&self, counters: &[isize; DEPTH], level: usize) -> Cursor {
         let moved: isize = counters.iter().zip(&self.moves).take(level).map(|(counter, step)| counter * step).sum();
         let range = Range { at: self.range.at.wrapping_add_signed(moved), ..self.range };

@@ -24,9 +24,10 @@ pub(crate) fn hoist(context: &RewriteContext<'_>) -> Option<Patch> {
 }
 
 /// Moves table lookups that depend only on sequences out of the loop, together with the work before and after them. An
-/// interpreter of loops takes about as long for a lookup in one step as for a hundred lookups at once.
+/// interpreter of loops takes about as long for a lookup in one step as for a hundred lookups at once. Lookups in the
+/// results of products stay with the products.
 pub(crate) fn hoist_lookups(context: &RewriteContext<'_>) -> Option<Patch> {
-    hoist_if(context, |origin| origin.has_lookup)
+    hoist_if(context, |origin| origin.has_lookup && !origin.has_product)
 }
 
 /// Moves the work out of the loop for which `is_wanted` returns `true`.

@@ -129,14 +129,26 @@ pub(crate) fn scatter<T: MathTable>(
     use Fold::{Max, Min, Product, Sum};
     match (fold, then) {
         (None, _) => scatter_with(target, x, index, size, |_, x| x),
-        (Some(fold), Some(then)) => scatter_with(target, x, index, size, |to, x| {
-            then.of_elements(Scalar::new(), [fold.combine_elements(to, x)])
-        }),
+        (Some(fold), Some(then)) => scatter_rounded(target, x, index, size, (fold, then)),
         (Some(Sum), None) => scatter_with(target, x, index, size, |to, x| Sum.combine_elements(to, x)),
         (Some(Product), None) => scatter_with(target, x, index, size, |to, x| Product.combine_elements(to, x)),
         (Some(Max), None) => scatter_with(target, x, index, size, |to, x| Max.combine_elements(to, x)),
         (Some(Min), None) => scatter_with(target, x, index, size, |to, x| Min.combine_elements(to, x)),
     }
+}
+
+/// Scatters and applies `then` to each combined element. A function of its own, which leaves the registers of
+/// [`scatter`] to the loops without `then`.
+#[inline(never)]
+fn scatter_rounded<T: MathTable>(
+    target: &mut Target<'_, T>,
+    x: Source<'_, T>,
+    index: Source<'_, T>,
+    size: (usize, usize),
+    (fold, then): (Fold, Unary),
+) {
+    let combine = |to, x| then.of_elements(Scalar::new(), [fold.combine_elements(to, x)]);
+    scatter_with(target, x, index, size, combine);
 }
 
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Runs a program on the views of one part: innermost loops, and the loops and choices around them.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use funcify_body::Item;
 use pulp::Simd;
@@ -131,7 +131,7 @@ fn estimate_of_node<T>(run: &Run<T>) -> Estimate {
 
 thread_local! {
     /// Lists that the programs of a thread use in turn, so that only the first ones allocate memory.
-    static OPERANDS: Cell<Operands> = Cell::default();
+    static OPERANDS: RefCell<Operands> = RefCell::default();
 }
 
 /// Runs a program on the views of one part, until it ends or `stop` returns `true`.
@@ -143,9 +143,12 @@ pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
     stop: Stop<'_>,
 ) {
     let stop_timer = StopTimer { stop, left: NS_BETWEEN_STOP_CALLS, is_stopped: false };
-    let mut runner = Runner { simd, views, integers, operands: OPERANDS.take(), stop_timer };
-    runner.run_all(program, [0; DEPTH], 0);
-    OPERANDS.set(runner.operands);
+    OPERANDS.with(|kept| {
+        // A thread that waits for pieces on other threads may run another program.
+        let (mut kept, mut own) = (kept.try_borrow_mut(), None);
+        let operands = kept.as_deref_mut().unwrap_or_else(|_| own.insert(Operands::default()));
+        Runner { simd, views, integers, operands, stop_timer }.run_all(program, [0; DEPTH], 0);
+    });
 }
 
 /// A timer that determines when to call [`Stop`], based on estimated time rather than on the number of iterations.
@@ -186,7 +189,7 @@ struct Runner<'p, 'a, T, S> {
     views: &'p mut [View<'a, T>],
     /// The views of regions of integers, or an empty list if the plan has none.
     integers: &'p mut [View<'a, u8>],
-    operands: Operands,
+    operands: &'p mut Operands,
     stop_timer: StopTimer<'p>,
 }
 
@@ -260,6 +263,6 @@ impl<T: MathTable + Item, S: Simd> Runner<'_, '_, T, S> {
             left -= ran;
             ran
         };
-        body.run(self.simd, self.views, &mut self.operands, (&counters, level), more);
+        body.run(self.simd, self.views, self.operands, (&counters, level), more);
     }
 }

@@ -1,5 +1,5 @@
-//! Tests that a call on slices allocates no memory, and that a call on tensors allocates only its results. The tests count
-//! only allocations on the calling thread, so other threads do not affect the result.
+//! Tests that a call on slices allocates no memory after the first one, and that a call on tensors allocates only its
+//! results. The tests count only allocations on the calling thread, so other threads do not affect the result.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "benches and other tests share these files")]
 mod plans;
@@ -13,7 +13,7 @@ use funcify_cpu::{Cpu, Machine, OnSlices};
 use plans::{Channels, Sizes};
 
 #[test]
-fn a_call_allocates_nothing() {
+fn a_call_allocates_nothing_after_the_first() {
     let sizes = Sizes { steps: 12, batch: 32, width: 32, rows: 16, strip: 4 };
     let channels = Channels { steps: 12, channels: 64, states: 4, tile: 32, segment: 4 };
     let workloads = [
@@ -30,7 +30,11 @@ fn a_call_allocates_nothing() {
     pool.install(|| {
         for workload in &workloads {
             let mut ready = workload.ready::<f32>(Machine::detect());
-            let counted = ready.with(|executor, inputs, outputs| measure(|| executor.call(inputs, outputs).unwrap()));
+            let counted = ready.with(|executor, inputs, outputs| {
+                // The first program of a thread reserves memory for the positions of operands.
+                executor.call(inputs, outputs).unwrap();
+                measure(|| executor.call(inputs, outputs).unwrap())
+            });
             assert_eq!(counted.count_total, 0, "{}: {counted:?}", workload.name);
         }
     });

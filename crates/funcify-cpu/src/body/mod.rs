@@ -28,7 +28,6 @@ use std::sync::Arc;
 
 use funcify_body::Type;
 use pulp::Simd;
-use smallvec::SmallVec;
 
 pub(crate) use planned::{PlannedLoop, Step};
 use registers::{Piece, RegisterCode, Slicer, chain};
@@ -87,14 +86,13 @@ enum Kind<T> {
     Routine(Arc<routine::Routine<T>>),
 }
 
-/// The positions of the operands of a running body or node. The lists are reused for each of them, and are stored inline
-/// for bodies of up to about ten instructions.
+/// The positions of the operands of a running body or node. The lists are reused for each of them.
 #[derive(Default)]
 pub(crate) struct Operands {
-    cursors: SmallVec<[Cursor; 64]>,
-    addresses: SmallVec<[Address; 64]>,
+    cursors: Vec<Cursor>,
+    addresses: Vec<Address>,
     /// The region and the range of each operand of a node that is not a body.
-    pub(crate) ranges: SmallVec<[(usize, Range); 16]>,
+    pub(crate) ranges: Vec<(usize, Range)>,
 }
 
 /// The current range of a piece, and the distance that it advances per iteration. The distance is in units if the

@@ -112,7 +112,7 @@ impl Typed {
         simd: S,
         views: &mut [View<'a, T>],
         integers: &mut [View<'a, u8>],
-        ranges: &mut SmallVec<[(usize, Range); 16]>,
+        ranges: &mut Vec<(usize, Range)>,
         (counters, level): (&[isize; DEPTH], usize),
     ) {
         ranges.clear();

@@ -5,7 +5,7 @@
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
 use funcify::prelude::*;
-use funcify_cpu::Cpu;
+use funcify_cpu::{Cpu, take_fired};
 
 mod numbers;
 use numbers::{built, traced};
@@ -420,4 +420,41 @@ fn a_sum_that_grows_from_step_to_step_keeps_its_digits() {
     });
     let xs = HostTensor::from_fn(DType::F32, &[40, 512], |at| Scalar::Float(if at[1] < 256 { 250.0 } else { -250.0 }));
     agrees_somehow(graph, &[xs, HostTensor::zeros(DType::F32, &[512])]);
+}
+
+/// Each part looks up its own indices in a small table: indices that a step carries, that a step reads, and constant
+/// ones.
+#[test]
+fn lookups_of_small_tables_along_the_parallel_axis() {
+    let graph = built("lookups", |g| {
+        let (xs, table) = (g.input("xs", "f32[9,64]"), g.input("table", "f32[5]"));
+        let (rows, start) = (g.input("rows", "i32[9,64]"), g.input("start", "i32[64]"));
+        let fixed = constant(HostTensor::from_fn(DType::I32, &[64], |index| Scalar::Int(index[0] as i64 * 7 % 6 - 1)));
+        let ((state, at), ys) = scan((xs.index(0, 0), start), (xs, rows), |(state, at), (x, row)| {
+            let looked_up = table.take(0, at) + table.take(0, row) * table.take(0, fixed);
+            let state = state * 0.5 + x * looked_up;
+            ((state, (at + row) % 7), state)
+        });
+        (state * table.take(0, fixed), at, ys)
+    });
+    let inputs =
+        [whole(DType::F32, &[9, 64]), whole(DType::F32, &[5]), whole(DType::I32, &[9, 64]), whole(DType::I32, &[64])];
+    let _ = take_fired();
+    Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
+    assert!(take_fired().contains(&"parts of a parallel axis"));
+    agrees(graph, &inputs);
+}
+
+/// A sum over the parallel axis must be complete before it is used as an index.
+#[test]
+fn lookups_at_sums_over_the_parallel_axis() {
+    let graph = built("lookups", |g| {
+        let (rows, table) = (g.input("rows", "i32[9,64]"), g.input("table", "f32[300]"));
+        scan(full([64], DType::F32, 1.0), rows, |state, row| {
+            let state = state * 0.5 + row.cast(DType::F32);
+            (state, table.take(0, (row * row).sum(0)))
+        })
+    });
+    let rows = HostTensor::from_fn(DType::I32, &[9, 64], |index| Scalar::Int(((index[0] * 5 + index[1]) % 3) as i64));
+    agrees(graph, &[rows, whole(DType::F32, &[300])]);
 }

@@ -276,8 +276,8 @@ impl ParallelAxis {
                 }
                 self.map(graph, (inputs[0], result), there, back, Label::None)?;
             }
-            OpClass::Indexing(Indexing::Take(op)) if shape(inputs[1])?.len() == 1 => {
-                self.take(graph, node, op.axis, shape(inputs[0])?.iter().product())?
+            OpClass::Indexing(Indexing::Take(op)) => {
+                self.take(graph, node, op.axis, (shape(inputs[0])?.iter().product(), shape(inputs[1])?.len()))?
             }
             OpClass::Indexing(
                 Indexing::Gather(ops::Gather { axis }) | Indexing::Scatter(ops::Scatter { axis, .. }),
@@ -374,26 +374,34 @@ impl ParallelAxis {
         from == to || (from.is_int() && (is_wide || Some(to) == self.element))
     }
 
-    /// Labels a lookup along `axis` of a table of `count` elements, with an index of one axis. The table may have the
-    /// parallel axis. If the table is so small that it stays in the cache of each part, the index may have it instead.
-    fn take(&mut self, graph: &Graph, node: &Node, axis: usize, count: usize) -> Result<(), Mixed> {
+    /// Labels a lookup along `axis` of a table of `count` elements, with an index of `rank` axes, which replace this axis
+    /// in the result. The table may have the parallel axis if the index has one axis. If the table is so small that it
+    /// stays in the cache of each part, the index may have it instead.
+    fn take(&mut self, graph: &Graph, node: &Node, axis: usize, (count, rank): (usize, usize)) -> Result<(), Mixed> {
         /// The maximum number of elements of a table that every part reads.
         const MAX_TABLE: usize = 1 << 12;
         let [table, index, result] = [node.inputs[0], node.inputs[1], node.outputs[0]];
-        let is_index_divided =
-            matches!(self.get(graph, index), Label::Axis(_)) || self.get(graph, result) == Label::Axis(axis);
-        if is_index_divided {
+        self.reject_share(graph, index)?;
+        let of_index = match (self.get(graph, index), self.get(graph, result)) {
+            (Label::Axis(own), _) => Some(own),
+            (_, Label::Axis(own)) if (axis..axis + rank).contains(&own) => Some(own - axis),
+            _ => None,
+        };
+        if let Some(own) = of_index {
             if count > MAX_TABLE {
                 return Err(Mixed);
             }
             self.require_label(graph, table, Label::None)?;
-            return self.require_labels(graph, [(index, Label::Axis(0)), (result, Label::Axis(axis))]);
+            return self.require_labels(graph, [(index, Label::Axis(own)), (result, Label::Axis(axis + own))]);
         }
-        self.unify(graph, table, result)?;
         self.reject_axis(graph, table, axis)?;
-        match self.get(graph, table) {
-            Label::Axis(_) | Label::Share => self.require_label(graph, index, Label::None),
-            Label::None | Label::Unknown => Ok(()),
+        match (self.get(graph, table), self.get(graph, result)) {
+            (Label::None | Label::Unknown, Label::None | Label::Unknown) => Ok(()),
+            _ if rank == 1 => {
+                self.unify(graph, table, result)?;
+                self.require_label(graph, index, Label::None)
+            }
+            _ => Err(Mixed),
         }
     }
 

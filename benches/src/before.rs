@@ -26,8 +26,8 @@ pub(crate) fn with_earlier_build(subjects: &[&'static Subject], program: &Path) 
 /// The suffix of the names of subjects that run in the earlier build.
 const EARLIER_SUFFIX: &str = ", before";
 
-/// Prints each row whose time or memory changed by more than a factor of [`ALLOWED`], and summaries. Returns `false` if a
-/// row became slower or needs more memory by more than this factor, or if no rows could be compared.
+/// Prints each row whose time or memory changed by more than a factor of [`ALLOWED`], and summaries. Returns `false` if
+/// a row became slower or needs more memory by more than this factor, or if no rows could be compared.
 pub(crate) fn print(rows: &[Measurement]) -> bool {
     let are_as_fast = print_times(rows);
     print_memory(rows) && are_as_fast

@@ -22,8 +22,9 @@ pub(crate) struct Measurement {
     /// The peak memory of a run, excluding the inputs and the program, as measured by the allocator if possible, and
     /// otherwise by the system. In the rows for building a program: as `system_bytes`.
     pub(crate) peak_bytes: Option<u64>,
-    /// The peak memory of a run, excluding the inputs and the program, as measured by the system. In the rows for building
-    /// a program: the peak memory of the process until the first run ended, without the pages of its program file.
+    /// The peak memory of a run, excluding the inputs and the program, as measured by the system. In the rows for
+    /// building a program: the peak memory of the process until the first run ended, without the pages of its program
+    /// file.
     pub(crate) system_bytes: Option<u64>,
     /// The ratio of this subject's shortest run to that of the handwritten loop in the same library.
     pub(crate) ratio_to_hand_written: Option<f64>,

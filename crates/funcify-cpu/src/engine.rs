@@ -328,9 +328,9 @@ impl Engine {
         &self.plan.results
     }
 
-    /// Borrows the elements of a tensor for an operand, or converts them if the operand has another type. If the operand
-    /// is held as floats, returns `None` for a tensor that contains too large an integer. If the operand is held as
-    /// integers, returns `None` for a tensor of floats or booleans.
+    /// Borrows the elements of a tensor for an operand, or converts them if the operand has another type. If the
+    /// operand is held as floats, returns `None` for a tensor that contains too large an integer. If the operand is
+    /// held as integers, returns `None` for a tensor of floats or booleans.
     pub fn elements<'a>(&self, operand: usize, tensor: &'a HostTensor) -> Option<Elements<'a>> {
         let dtype = self.dtype();
         if self.plan.types[0][operand] != Type::Float {

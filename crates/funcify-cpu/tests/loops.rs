@@ -1,4 +1,5 @@
-//! Runs hand-written plans of whole loops, and compares the results with those of plain loops in f64, or of other plans.
+//! Runs hand-written plans of whole loops, and compares the results with those of plain loops in f64, or of other
+//! plans.
 
 #[allow(unreachable_pub, reason = "benches and other tests share these files")]
 mod plans;

@@ -252,9 +252,9 @@ fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     code
 }
 
-/// Returns every version of register code that a loop may be lowered to: for the interpreter with registers of each size,
-/// for the interpreter with single elements, and for translation to machine code. Each version comes with the number of
-/// elements in a register. Ignores costs, because the plan checker must check all versions.
+/// Returns every version of register code that a loop may be lowered to: for the interpreter with registers of each
+/// size, for the interpreter with single elements, and for translation to machine code. Each version comes with the
+/// number of elements in a register. Ignores costs, because the plan checker must check all versions.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

@@ -103,9 +103,8 @@ impl Model {
     }
 
     /// Rounds x to an integer. If x is an integer that a float represents exactly, the result is x. If x is a fraction
-    /// of small integers, the result is `round(x)`. NaN and the infinities
-    /// are returned unchanged. For any other x, the result is a random integer, which is often small enough to be an
-    /// index.
+    /// of small integers, the result is `round(x)`. NaN and the infinities are returned unchanged. For any other x, the
+    /// result is a random integer, which is often small enough to be an index.
     fn whole(self, op: Unary, x: u64, round: fn(f64) -> f64) -> u64 {
         if x == NAN || signed(x).unsigned_abs() == INFINITY {
             return x;

@@ -106,7 +106,8 @@ impl Typed {
         }
     }
 
-    /// Runs the node in the current iteration of each enclosing loop. `ranges` is memory for the ranges of its operands.
+    /// Runs the node in the current iteration of each enclosing loop. `ranges` is memory for the ranges of its
+    /// operands.
     pub(crate) fn run<'a, T: MathTable + Item, S: Simd>(
         &self,
         simd: S,

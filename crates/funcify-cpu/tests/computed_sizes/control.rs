@@ -391,7 +391,8 @@ fn sizes_of_outer_numbers_in_steps_of_computed_sizes() {
     check_compiled(&gradient, &[[of(&[3, 0, 5], 2), vec![numbers(&[3])]].concat()]);
 }
 
-/// A fault to look for: pruning removes the op that binds a size if only a carry that nothing reads depends on the size.
+/// A fault to look for: pruning removes the op that binds a size if only a carry that nothing reads depends on the
+/// size.
 #[test]
 fn a_size_that_only_an_unread_carry_needs() {
     let graph = built(Graph::build("unread", |g| {

@@ -97,11 +97,15 @@ impl Hoisted {
         let is_from_sequences = |output: &ValueId| classes[output.index()] == Class::FromSequences;
         let mut moved: Vec<bool> =
             body.nodes().iter().map(|node| node.outputs.first().is_some_and(is_from_sequences)).collect();
-        let is_wanted = |value: ValueId| is_wanted(&Origin::of(body, &classes, value));
-        let traces: Vec<_> = traces(scan).filter(|(_, value)| is_from_sequences(value) && is_wanted(*value)).collect();
+        let origin = |value: ValueId| Origin::of(body, &classes, value);
+        let traces = traces(scan).filter(|(_, value)| is_from_sequences(value) && is_wanted(&origin(*value)));
+        let traces: Vec<_> = traces.collect();
         loop {
             let read = values_read(body, &moved, &traces, &uses);
-            let pays_off = |value: ValueId| is_wanted(value) && pays_off(scan, &classes, value);
+            let pays_off = |value: ValueId| {
+                let origin = origin(value);
+                is_wanted(&origin) && pays_off(scan, &origin, value)
+            };
             let refused: Vec<ValueId> = read.iter().copied().filter(|value| !pays_off(*value)).collect();
             if refused.is_empty() {
                 let plan = Hoisted { read: affordable(body, read, &present, &scan.steps), traces };
@@ -153,12 +157,11 @@ fn values_read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: 
 /// Returns `true` if it pays off to compute a value for all steps at once. The op that computes it must not be a
 /// movement op. In addition, the value must depend on a product, be no larger than the sequence rows that determine
 /// it, or take at most 64 KiB for all steps.
-fn pays_off(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
+fn pays_off(scan: &Scan, origin: &Origin, value: ValueId) -> bool {
     let body = &scan.body;
     let Some((op, _)) = defining_op(body, value) else { return true };
     if op.is_movement() {
         return false;
     }
-    let Origin { sources, has_product, .. } = Origin::of(body, classes, value);
-    has_product || is_bounded(&bytes(body.ty(value)), &bytes_of(body, &sources), 1, &scan.steps)
+    origin.has_product || is_bounded(&bytes(body.ty(value)), &bytes_of(body, &origin.sources), 1, &scan.steps)
 }

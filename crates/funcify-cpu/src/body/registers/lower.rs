@@ -37,8 +37,8 @@ pub(in super::super) fn lower_with_cost<T: Float>(
     codes.min_by(|(one, _), (other, _)| one.total_cmp(other))
 }
 
-/// Returns the numbers of vectors that a register of a loop may hold, for vectors of `width` elements. Registers are not
-/// larger than the longest row needs.
+/// Returns the numbers of vectors that a register of a loop may hold, for vectors of `width` elements. Registers are
+/// not larger than the longest row needs.
 pub(in super::super) fn sizes(planned: &PlannedLoop<'_>, width: usize) -> impl Iterator<Item = usize> {
     let lanes = |step: &Step<'_>| if let Step::Do(instruction) = step { instruction.lanes } else { 1 };
     let most = planned.steps.iter().map(lanes).max().unwrap_or(1).div_ceil(width);

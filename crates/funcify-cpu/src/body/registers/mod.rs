@@ -8,7 +8,8 @@
 //! changes is loaded and stored in each iteration. Small carries therefore never reach memory while the loop runs.
 //!
 //! A register holds a [`Piece`]: adjacent elements of up to 1, 2, 4 or 8 vectors, or a single element broadcast to all
-//! lanes. The number of vectors is the same for all registers of a loop, and is chosen by cost. Lanes beyond the length of a piece hold arbitrary values, which take part in computations but are never stored.
+//! lanes. The number of vectors is the same for all registers of a loop, and is chosen by cost. Lanes beyond the length
+//! of a piece hold arbitrary values, which take part in computations but are never stored.
 //!
 //! A loop with a condition ends in the middle of an iteration, as soon as the condition is false.
 //!
@@ -32,8 +33,8 @@ pub(super) use run::{Register, Vectors};
 use crate::kernels::{Binary, Unary};
 use crate::plan::DEPTH;
 
-/// The number of registers that hold one vector. The index of a register is a `u8`. Registers that hold more vectors are
-/// fewer, so all registers together have the same size.
+/// The number of registers that hold one vector. The index of a register is a `u8`. Registers that hold more vectors
+/// are fewer, so all registers together have the same size.
 pub(crate) const REGISTERS: usize = 256;
 
 /// The body of a loop as register code.
@@ -83,8 +84,8 @@ impl<T> RegisterCode<T> {
         outside.chain(&self.streams)
     }
 
-    /// Returns the estimated time of an iteration in nanoseconds. A register op takes `ns_per_op`, and `ns_per_vector` or
-    /// `ns_per_function` for each vector of a register.
+    /// Returns the estimated time of an iteration in nanoseconds. A register op takes `ns_per_op`, and `ns_per_vector`
+    /// or `ns_per_function` for each vector of a register.
     pub(super) fn cost(&self, ns_per_op: f64, ns_per_vector: f64, ns_per_function: f64) -> f64 {
         let is_function = |op: &RegisterOp| matches!(op.verb, Verb::Unary(_) | Verb::Binary(_));
         let of_vector = |op: &RegisterOp| if is_function(op) { ns_per_function } else { ns_per_vector };

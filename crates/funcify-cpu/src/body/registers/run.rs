@@ -38,7 +38,8 @@ pub(in super::super) fn run<T: MathTable, S: Simd>(
         2 => run_with!(Vectors<T, S, 2>, 2),
         4 => run_with!(Vectors<T, S, 4>, 4),
         8 => run_with!(Vectors<T, S, 8>, 8),
-        _ => run_with!(Vectors<T, S, 1>, 1),
+        1 => run_with!(Vectors<T, S, 1>, 1),
+        count => unreachable!("`sizes` offers no registers of {count} vectors"),
     }
 }
 

@@ -254,7 +254,8 @@ enum Rounding {
 }
 
 impl Rounding {
-    /// Returns the rounding for results of type `dtype`. Kernels other than casts leave the rounding to f32 to the plan.
+    /// Returns the rounding for results of type `dtype`. Kernels other than casts leave the rounding to f32 to the
+    /// plan.
     fn to(dtype: DType) -> Self {
         match dtype {
             DType::F16 => Rounding::F16,

@@ -122,6 +122,15 @@ pub(super) fn may_round(op: &GraphOp) -> bool {
     }
 }
 
+/// Returns the kernel that casts floats of a plan, applied to them and 0, or `None` if the cast changes none of them.
+pub(super) fn cast_kernel(from: DType, to: DType) -> Option<Binary> {
+    if to == DType::Bool && from != DType::Bool {
+        return Some(Binary::NotEqual);
+    }
+    // A zero that represents an integer may be -0 in the plan. Adding 0 makes it +0.
+    (from.is_int() && to.is_float()).then_some(Binary::Add)
+}
+
 /// Returns the kernel of a binary op on floats, or `None` if the op is bitwise.
 pub(super) fn binary_kernel(op: ops::Binary) -> Option<Binary> {
     Some(match op {

@@ -13,6 +13,7 @@ mod statics;
 mod typed;
 
 use bodies::{OpenBody, Pending};
+use elementwise::cast_kernel;
 use funcify_analysis::{ReadOrder, in_order};
 use funcify_core::graph::Node;
 use funcify_core::ops::{self, Control, Op as GraphOp, OpRules, ReduceKind, ScatterMode};
@@ -354,16 +355,12 @@ impl<'p, 'g> Scope<'p, 'g> {
             }
             GraphOp::Cast(cast) => {
                 let x = self.tensor(node.inputs[0])?;
-                let from = self.graph.ty(node.inputs[0]).dtype;
-                if cast.dtype == DType::Bool && from != DType::Bool {
-                    let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
-                    self.emit_elementwise(Op::Binary(Binary::NotEqual), &[x, zero], value)?
-                } else if from.is_int() && cast.dtype.is_float() {
-                    // Add 0, because a zero that represents an integer may be -0 in the plan.
-                    let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
-                    self.emit_elementwise(Op::Binary(Binary::Add), &[x, zero], value)?
-                } else {
-                    x
+                match cast_kernel(self.graph.ty(node.inputs[0]).dtype, cast.dtype) {
+                    Some(kernel) => {
+                        let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
+                        self.emit_elementwise(Op::Binary(kernel), &[x, zero], value)?
+                    }
+                    None => x,
                 }
             }
             GraphOp::Take(op) => {

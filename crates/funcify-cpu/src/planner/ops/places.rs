@@ -3,9 +3,9 @@
 use super::*;
 
 impl Scope<'_, '_> {
-    /// Sets the destination of a value. If the value is a reshaped tensor, or a cast that changes no element, that tensor
-    /// gets the same destination. If the value is the transpose of a result that is written in parts, that result gets
-    /// the transposed destination.
+    /// Sets the destination of a value. If the value is a reshaped tensor, or a cast that changes no element, that
+    /// tensor gets the same destination. If the value is the transpose of a result that is written in parts, that
+    /// result gets the transposed destination.
     pub(in super::super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),
@@ -27,22 +27,13 @@ impl Scope<'_, '_> {
         }
         if let Some(Node { op: GraphOp::Cast(_), inputs, .. }) = node(value)
             && self.holds(&place, inputs[0])
-            && self.is_same_in(inputs[0], self.graph.ty(value).dtype)
+            && cast_kernel(self.graph.ty(inputs[0]).dtype, self.graph.ty(value).dtype).is_none()
+            && self.planner.rounding(self.graph.ty(value).dtype).is_none()
             && self.places[inputs[0].index()].is_none()
         {
             self.place(inputs[0], place.clone());
         }
         self.places[value.index()] = Some(place);
-    }
-
-    /// Returns `true` if the plan holds a value, all of whose elements are floats in the plan, and its cast to `dtype` as
-    /// the same numbers.
-    fn is_same_in(&self, value: ValueId, dtype: DType) -> bool {
-        let from = self.graph.ty(value).dtype;
-        let is_test = dtype == DType::Bool && from != DType::Bool;
-        // A zero that represents an integer may be -0 in the plan.
-        let may_be_negative_zero = from.is_int() && dtype.is_float();
-        !(is_test || may_be_negative_zero || self.planner.rounding(dtype).is_some())
     }
 
     /// Records the register of a state, and the value that will be the state in the next step.
